@@ -14,7 +14,7 @@ from minigpt.data.examples import KINDS, Example, Task, check_task
 from minigpt.data.label_checks import NO_GOLD, check_labels, unusual_labels
 from minigpt.data.published.layout import Column, Layout
 from minigpt.data.published.layouts import LAYOUTS
-from minigpt.data.published.recognition import open_it, recognise
+from minigpt.data.published.recognition import ANSWERS, about_nearest, open_it, recognise
 from minigpt.data.tables import Table, read_table, shown
 from minigpt.errors import InputError
 
@@ -144,10 +144,18 @@ def _layout(
     return layout._replace(columns={**layout.columns, **columns})
 
 
+def has_usual_columns(path: Path, kind: str, labelled: bool = True) -> bool:
+    """Is this a table whose columns are called as in ROLES?"""
+    there = set(open_it(path).first)
+    usual = {role for role in ROLES[kind] if role in TEXTS and role != "question"}
+    if kind == "choice":
+        usual.add("choice1")
+    return usual <= there and (not labelled or not there.isdisjoint(ANSWERS))
+
+
 def _recognised(path: Path, kind: str, labelled: bool) -> str | None:
     """The layout of a file whose columns are not called as usual; None where they are, or where none is known."""
-    usual = [role for role in ROLES[kind] if role in TEXTS and role != "question"]
-    if set(usual) <= set(open_it(path).first) and kind != "choice":
+    if has_usual_columns(path, kind, labelled):
         return None
     return recognise(path, (kind,), labelled)
 
@@ -213,18 +221,19 @@ def _find(path: Path, layout: Layout, table: Table, role: str) -> Column:
     for name in _names(column):
         if name not in table.columns:
             has = ", ".join(shown(present) for present in table.columns)
-            raise InputError(f"{path} has no column {name!r} for {role!r}: it has {has}{_advice(layout, table, role)}")
+            advice = _advice(path, layout, table, role)
+            raise InputError(f"{path} has no column {name!r} for {role!r}: it has {has}{advice}")
     return column
 
 
-def _advice(layout: Layout, table: Table, missing: str) -> str:
+def _advice(path: Path, layout: Layout, table: Table, missing: str) -> str:
     """What to do where a column is missing: of a file that begins with an example, its columns are counted."""
     counted = table.columns[0] == "1" and not table.header
     if counted:
         return f", counted: say which is which, with --columns {missing}=NUMBER too"
     wanted = _usual_names(layout)
     if not table.header or any(name.lower() in wanted for name in table.columns):
-        return ""
+        return f"; {about_nearest(path, (layout.kind,))}"
     roles = [role for role in ROLES[layout.kind] if role not in ("score", "question")]
     numbered = ",".join(f"{role}={number}" for number, role in enumerate(roles, 1))
     return f"; if line 1 is an example, and no names, count the columns: --columns {numbered}"

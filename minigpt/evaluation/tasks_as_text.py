@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from minigpt.data.published.layout import GAP, Written
 from minigpt.errors import InputError
+from minigpt.evaluation import answers, overlap
 from minigpt.evaluation.detokenizers import detokenized
 from minigpt.evaluation.metrics import mean_interval
 from minigpt.evaluation.prompts import (
@@ -139,8 +141,14 @@ def _left_out(numbers: Sequence[int], total: int, reason: str) -> list[str]:
     return [f"{len(numbers)} of {total} items {reason} and were left out: number {each}"]
 
 
-def choose(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]) -> Report:
+def choose(
+    model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice], *, detokenize: str = "none"
+) -> Report:
     """Which choice continues the context? By its mean log P per token (GPT-1 section 5), and by the sum.
+
+    Where the context has a [MASK], each choice takes its place, and what is scored is the choice and all that follows
+    it: the sum is P(choice) P(rest | choice), of the Children's Book Test in GPT-2 section 3.2. detokenize: one of
+    DETOKENIZERS, for texts that are cut into words.
 
     An item with a choice that has no tokens, or more than fit the model, is left out, and a note counts them. Raises
     InputError where none is left.
@@ -148,7 +156,7 @@ def choose(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choice]
     questions = []
     unfit = []
     for number, (context, choices, _) in enumerate(records, 1):
-        pairs = [spaced(context, choice) for choice in choices]
+        pairs = [_continued(context, choice, detokenize) for choice in choices]
         questions.append(pairs)
         if not all(_can_be_scored(model, tokenizer, pair) for pair in pairs):
             unfit.append(number)
@@ -189,6 +197,12 @@ def spaced(context: str, choice: str) -> Pair:
     return context, " " + choice
 
 
+def _continued(context: str, choice: str, detokenize: str) -> Pair:
+    """(what stands before a choice, the choice and what follows it), as people write them."""
+    before, _, after = context.partition(GAP)
+    return spaced(detokenized(before, detokenize), detokenized(choice + after, detokenize))
+
+
 def _credits(scores: Sequence[Sequence[float]], records: Sequence[Choice]) -> list[float]:
     """The credit of each record (..., choices, answer)."""
     found = []
@@ -206,7 +220,7 @@ def _notes(groups: Sequence[Sequence[Scored]]) -> list[str]:
     return notes_on_cuts(cuts)
 
 
-def _split_shots(records: Sequence[Example], shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
+def _split_shots(records: Sequence[Any], shots: int) -> tuple[Sequence[Any], Sequence[Any]]:
     """The examples that stand in every prompt, and the records that are left to answer."""
     most = len(records) - 1
     if not 0 <= shots <= most:
@@ -218,19 +232,69 @@ def _split_shots(records: Sequence[Example], shots: int) -> tuple[Sequence[Examp
 
 
 class Writing(NamedTuple):
-    """How a text is written."""
+    """How a text is written, and how it is judged."""
 
     prompt: Callable[..., str]
     n_tokens: int  # at most
     top_k: int  # draw among the likeliest k tokens; 1: take the likeliest
     n_sentences: int | None  # how many of them are kept; None: all
+    measures: Callable[[Sequence[str], Sequence[Written]], "Judged"]
     one_line: bool = True  # is only the first line kept?
 
 
+class Judged(NamedTuple):
+    """What was measured, and notes on what was not."""
+
+    measures: list[Measure]
+    notes: Sequence[str] = ()
+
+
+def _judged_answers(outputs: Sequence[str], records: Sequence[Written]) -> Judged:
+    """Exact match and F1, by the rule that each record names."""
+    found = []
+    for output, record in zip(outputs, records, strict=True):
+        found.append(answers.judge(output, record.answers, record.metric))
+    exact = accuracy_measure("exact match", [one.exact for one in found])
+    f1 = Measure("F1", *mean_interval([one.f1 for one in found]), len(found))
+    return Judged([exact, f1], ["exact match and F1 as SQuAD and CoQA count them: without articles and punctuation"])
+
+
+def _judged_words(outputs: Sequence[str], records: Sequence[Written]) -> list[Measure]:
+    """Exact match, and F1 of the words: in small letters, without punctuation, of any language."""
+    exact = []
+    overlaps = []
+    for output, record in zip(outputs, records, strict=True):
+        written = _words(output)
+        wanted = _words(record.answers[0])
+        exact.append(written == wanted)
+        overlaps.append(_overlap(written, wanted))
+    f1 = Measure("F1 of words", *mean_interval(overlaps), len(overlaps))
+    return [accuracy_measure("exact match", exact), f1]
+
+
+def _judged_translations(outputs: Sequence[str], records: Sequence[Written]) -> Judged:
+    measures = _judged_words(outputs, records)
+    if overlap.missing("sacrebleu"):
+        return Judged(measures, [f"BLEU needs the package sacrebleu: {overlap.ADVICE}"])
+    wanted = [record.answers[0] for record in records]
+    return Judged([overlap.bleu(outputs, wanted), *measures])
+
+
+def _judged_summaries(outputs: Sequence[str], records: Sequence[Written]) -> Judged:
+    measures = _judged_words(outputs, records)
+    if overlap.missing("rouge_score"):
+        return Judged(measures, [f"ROUGE needs the package rouge-score: {overlap.ADVICE}"])
+    wanted = [record.answers[0] for record in records]
+    by_line = ["\n".join(_sentences(output)) for output in outputs]
+    return Judged([*overlap.rouge(by_line, wanted), *measures])
+
+
 WRITTEN = {
-    "summarise": Writing(summary_prompt, n_tokens=100, top_k=2, n_sentences=3, one_line=False),
-    "translate": Writing(translation_prompt, n_tokens=50, top_k=1, n_sentences=1),
-    "answer": Writing(answer_prompt, n_tokens=30, top_k=1, n_sentences=None),
+    "summarise": Writing(
+        summary_prompt, n_tokens=100, top_k=2, n_sentences=3, measures=_judged_summaries, one_line=False
+    ),
+    "translate": Writing(translation_prompt, n_tokens=50, top_k=1, n_sentences=1, measures=_judged_translations),
+    "answer": Writing(answer_prompt, n_tokens=30, top_k=1, n_sentences=None, measures=_judged_answers),
 }
 
 
@@ -238,34 +302,42 @@ def write(
     task: str,
     model: LanguageModel,
     tokenizer: Tokenizer,
-    records: Sequence[Example],
+    records: Sequence[Written],
     *,
     shots: int = 0,
     seed: int = 0,
 ) -> Report:
     """Let the model write what a task of WRITTEN wants; the first `shots` records are shown as examples.
 
-    records: pairs (what is given, what is wanted). Measures: exact match, and F1 of the words (for summaries: ROUGE-1
-    without stemming), both of words in small letters. Record i is drawn with seed + i. Raises InputError where shots
-    leave no record to answer.
+    Measures: of answers exact match and F1 (see `minigpt.evaluation.answers`); of translations BLEU, of summaries
+    ROUGE, where the packages are installed (see `minigpt.evaluation.overlap`), and exact match and F1 of the words, in
+    small letters. Record i is drawn with seed + i. A record with nothing given, as a few of CNN's are, is left out, and
+    a note counts them. Raises InputError where shots leave no record to answer, and for shots of questions that have a
+    document of their own.
     """
     writing = WRITTEN[task]
-    examples, left = _split_shots(records, shots)
+    empty = [number for number, record in enumerate(records, 1) if not record.given]
+    notes = _left_out(empty, len(records), "give nothing to work on")
+    examples, left = _split_shots(_others(records, empty, notes), shots)
+    if any(record.document for record in examples):
+        raise InputError(f"--shots {shots}: each question of this file has a document of its own: leave it out")
+    shown = [(record.given, record.answers[0]) for record in examples]
     outputs = []
-    exact = []
-    overlaps = []
     cuts = []
-    for i, (given, wanted) in enumerate(tqdm(left, unit="text", delay=2, leave=False, disable=None)):
-        prompt = writing.prompt(given, examples)
+    for i, record in enumerate(tqdm(left, unit="text", delay=2, leave=False, disable=None)):
+        prompt = _prompt(writing, record, shown)
         text, cut = _generated(writing, model, tokenizer, prompt, seed + i)
-        output = _trimmed(writing, text)
-        outputs.append(output)
-        exact.append(_words(output) == _words(wanted))
-        overlaps.append(_overlap(_words(output), _words(wanted)))
+        outputs.append(_trimmed(writing, text))
         cuts.append(cut)
-    mean, low, high = mean_interval(overlaps)
-    f1 = Measure("F1 of words", mean, low, high, len(overlaps))
-    return Report([accuracy_measure("exact match", exact), f1], notes_on_cuts(cuts), outputs)
+    judged = writing.measures(outputs, left)
+    return Report(judged.measures, [*notes, *judged.notes, *notes_on_cuts(cuts)], outputs)
+
+
+def _prompt(writing: Writing, record: Written, shown: Sequence[Example]) -> str:
+    """The examples, or the document and the turns before the question, and then what is given."""
+    if record.document:
+        return writing.prompt(record.given, record.turns, record.document)
+    return writing.prompt(record.given, shown)
 
 
 def _generated(
@@ -302,8 +374,11 @@ def _trimmed(writing: Writing, text: str) -> str:
     text = text.strip()
     if writing.one_line:
         text = text.split("\n")[0]
-    sentences = re.split(r"(?<=[.!?])\s+", text)
-    return " ".join(sentences[: writing.n_sentences])
+    return " ".join(_sentences(text)[: writing.n_sentences])
+
+
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.!?])\s+", text)
 
 
 def _words(text: str) -> list[str]:

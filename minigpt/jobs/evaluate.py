@@ -5,10 +5,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt import models
+from minigpt.data.published.layouts import LAYOUTS
+from minigpt.data.published.recognition import recognise
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.evaluation import task_files, tasks_as_text
@@ -24,24 +27,25 @@ class Evaluation(NamedTuple):
     """A task of `minigpt eval`."""
 
     run: Callable[..., Report]  # run(model, tokenizer, items, **options)
-    read: Callable[[str | Path], Any]  # read(file) gives the items
+    read: Callable[..., Any] | None  # read(file, layout, ...) gives the items; None: the text as it came
     options: frozenset[str]  # what else may be chosen
 
 
-def _writing(name: str) -> Evaluation:
-    run = partial(tasks_as_text.write, name)
-    return Evaluation(run, task_files.read_examples, frozenset({"limit", "shots", "seed"}))
-
+AUTO = "auto"
+ITEMS = frozenset({"limit", "layout"})  # the options of all tasks with items
+WRITTEN = ITEMS | {"shots", "seed"}
 
 TASKS = {
-    "perplexity": Evaluation(perplexity, read_as_it_came, frozenset({"context", "stride", "detokenize"})),
-    "lambada": Evaluation(tasks_as_text.lambada, task_files.read_passages, frozenset({"limit", "detokenize"})),
-    "winograd": Evaluation(tasks_as_text.winograd, task_files.read_winograd, frozenset({"limit"})),
-    "choice": Evaluation(tasks_as_text.choose, task_files.read_choices, frozenset({"limit"})),
-    "sentiment": Evaluation(tasks_as_text.sentiment, task_files.read_sentiments, frozenset({"limit", "shots"})),
-    "summarise": _writing("summarise"),
-    "translate": _writing("translate"),
-    "answer": _writing("answer"),
+    "perplexity": Evaluation(perplexity, None, frozenset({"context", "stride", "detokenize", "layout"})),
+    "lambada": Evaluation(tasks_as_text.lambada, task_files.read_passages, ITEMS | {"detokenize"}),
+    "winograd": Evaluation(tasks_as_text.winograd, task_files.read_pronouns, ITEMS),
+    "choice": Evaluation(tasks_as_text.choose, task_files.read_choices, ITEMS | {"detokenize"}),
+    "sentiment": Evaluation(tasks_as_text.sentiment, task_files.read_sentiments, ITEMS | {"shots"}),
+    "summarise": Evaluation(partial(tasks_as_text.write, "summarise"), task_files.read_articles, WRITTEN),
+    "translate": Evaluation(
+        partial(tasks_as_text.write, "translate"), task_files.read_sentences, WRITTEN | {"answers"}
+    ),
+    "answer": Evaluation(partial(tasks_as_text.write, "answer"), task_files.read_questions, WRITTEN),
 }
 
 
@@ -51,10 +55,16 @@ class EvaluateOptions(OnDevice):
 
     folder: str = argument("a model directory", metavar="MODEL")
     task: str = argument(", ".join(TASKS), choices=TASKS, metavar="TASK")
-    file: str = argument("a text (perplexity), wsc273.txt (winograd), JSON Lines (the others)", metavar="FILE")
+    file: str = argument("the items as they were published: a file, or a folder (RACE, CNN)", metavar="FILE")
+    layout: str | None = option(
+        None, f"how FILE is laid out, where its beginning does not tell: {', '.join(LAYOUTS)}", metavar="NAME"
+    )
+    answers: str | None = option(None, "the translations of the sentences in FILE, line by line (WMT)", metavar="FILE")
     context: int | None = option(None, "tokens in a window of perplexity (default: all positions)", metavar="T")
     stride: int | None = option(None, "tokens from window to window (default: the context)", metavar="S")
-    detokenize: str = option("none", "undo how a benchmark splits words", choices=DETOKENIZERS)
+    detokenize: str = option(
+        "none", "undo how a benchmark splits words; auto: as the layout of FILE needs it", choices=(*DETOKENIZERS, AUTO)
+    )
     limit: int | None = option(None, "only the first N items", metavar="N")
     shots: int = option(0, "show the first K items as examples", metavar="K")
     seed: int = option(0, "of what is drawn", metavar="S")
@@ -89,7 +99,8 @@ def evaluate(options: EvaluateOptions) -> Report:
     if options.json_file is not None:
         check_json_file(Path(options.json_file))
     evaluation = TASKS[options.task]
-    items = evaluation.read(options.file)[: options.limit]
+    chosen = options.chosen()
+    items, layout = _items(options, chosen)
     model, tokenizer = models.open_both(options.folder)
     if model.reads_a_source:
         name = type(model).__name__
@@ -101,14 +112,39 @@ def evaluate(options: EvaluateOptions) -> Report:
         raise InputError(f"eval: {options.folder} holds a model of type {name}, which sees the next token: {advice}")
     model.to(choose_device(options.device))
     costs.fit_threads(model, model.config.n_positions)
-    chosen = options.chosen()
-    limit = chosen.pop("limit", None)
     report = evaluation.run(model, tokenizer, items, **chosen)
-    print(f"{options.task}: {options.file}\n{report}")
+    if layout in LAYOUTS and LAYOUTS[layout].unit:
+        report.notes.append(f"{layout}: what the papers print is the number per {LAYOUTS[layout].unit}")
+    known = f" ({layout})" if layout else ""
+    print(f"{options.task}: {options.file}{known}\n{report}")
     if options.json_file is not None:
-        about = {"model": options.folder, "task": options.task, "file": options.file}
-        _write_json(options.json_file, about | {"limit": limit, "options": chosen}, report)
+        about = {"model": options.folder, "task": options.task, "file": options.file, "layout": layout or None}
+        _write_json(options.json_file, about | {"limit": options.limit, "options": chosen}, report)
     return report
+
+
+def _items(options: EvaluateOptions, chosen: dict[str, Any]) -> tuple[Any, str]:
+    """The items of a file, and the name of its layout; what is decided by that is changed among the chosen options.
+
+    Raises InputError for a file that is not in the form of the task.
+    """
+    path = Path(options.file)
+    layout = chosen.pop("layout", None)
+    limit = chosen.pop("limit", None)
+    answers = chosen.pop("answers", None)
+    evaluation = TASKS[options.task]
+    if evaluation.read is None:
+        items = read_as_it_came(path)
+        layout = task_files.layout_of(path, ("text",), layout) if layout else recognise(path, ("text",)) or ""
+    else:
+        beside = {} if answers is None else {"answers": Path(answers)}
+        found, layout = evaluation.read(path, layout, **beside)
+        items = list(islice(found, limit))
+        if not items:
+            raise InputError(f"{path} holds no items: give one or more")
+    if chosen.get("detokenize") == AUTO:
+        chosen["detokenize"] = LAYOUTS[layout].detokenize if layout in LAYOUTS else "none"
+    return items, layout
 
 
 def check_json_file(path: Path) -> None:

@@ -17,7 +17,8 @@ class Layout(NamedTuple):
 
     kind: what their items are. One of `minigpt.data.examples.KINDS`, which are labelled examples, as are "pronouns"
     (a text with a GAP, and the candidates for it); or "passages", texts whose last word is to be found; "question",
-    "summary", "translation", for which a text is to be `Written`; or "text", one long text.
+    "summary", "translation" and "written", which is any of these, for which a text is to be `Written`; or "text", one
+    long text.
 
     Most are tables (`columns` and what follows). All others have a function `read`.
     """
@@ -32,8 +33,8 @@ class Layout(NamedTuple):
     read: Reader | None = None
     keys: tuple[str, ...] = ()  # what every object of JSON, or every table, of this layout has; default: its columns
     begins: str = ""  # or else: a regular expression that matches the beginning of such a file
-    detokenize: str = "none"  # of a long text: how its words were split, one of `minigpt.evaluation.detokenizers`
-    unit: str = ""  # and of what the papers' perplexity, or bits, are
+    detokenize: str = "none"  # how its words were split: one of `minigpt.evaluation.detokenizers`
+    unit: str = ""  # of a long text: of what the papers count perplexity, or bits
     form: str = ""  # what an item looks like, for an error
     source: str = ""  # where the files are
 

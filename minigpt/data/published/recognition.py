@@ -47,8 +47,9 @@ def recognise(path: Path, kinds: Collection[str], labelled: bool = True) -> str 
 
 
 def nearest(path: Path, kinds: Collection[str]) -> str:
-    """The layout of these kinds that shares the most keys with a file that has none of them; or else the first."""
+    """The layout of these kinds that shares the most keys with a file; where none does, the first of JSON, or of text."""
     opening = open_it(path)
+    is_json = opening.text.lstrip()[:1] in ("{", "[")
     names = [name for name, layout in LAYOUTS.items() if layout.kind in kinds]
 
     def shared(name: str) -> float:
@@ -57,18 +58,27 @@ def nearest(path: Path, kinds: Collection[str]) -> str:
 
     if opening.first:
         return max(names, key=shared)
-    return max(names, key=lambda name: bool(LAYOUTS[name].begins))
+    return max(names, key=lambda name: is_json != bool(LAYOUTS[name].begins))
+
+
+def about_nearest(path: Path, kinds: Collection[str]) -> str:
+    """The nearest layout of these kinds, in words, with what its files have."""
+    name = nearest(path, kinds)
+    return f"the nearest layout that is known is {name}: {in_words(LAYOUTS[name])}"
+
+
+def in_words(layout: Layout) -> str:
+    """What the files of a layout look like."""
+    return layout.form or f"columns {', '.join(needed(layout, labelled=True) or layout.header)}"
 
 
 def unknown_layout(path: Path, kinds: Collection[str]) -> InputError:
     """The error about a file of none of the layouts of these kinds; it names the nearest one, and all others."""
     name = nearest(path, kinds)
-    layout = LAYOUTS[name]
-    expected = layout.form or f"columns {', '.join(needed(layout, labelled=True))}"
     got = open_it(path).text[:60].split("\n")[0]
     others = ", ".join(other for other in LAYOUTS if LAYOUTS[other].kind in kinds and other != name)
-    also = f"; other layouts: {others}" if others else ""
-    return InputError(f"{path}, line 1: expected {expected}, got {got!r}: {name} is the nearest that is known{also}")
+    known = f"{name} is the nearest layout of {name}, {others}" if others else f"this layout is called {name}"
+    return InputError(f"{path}, line 1: expected {in_words(LAYOUTS[name])}, got {got!r}: {known}")
 
 
 def needed(layout: Layout, labelled: bool) -> tuple[str, ...]:
