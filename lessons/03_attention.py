@@ -19,7 +19,7 @@
 #     mia has tea . tom has milk . ann has fish . who has milk
 #
 # The next word is "tom". You found it by looking back. An embedding and a linear map (lesson 01)
-# cannot do this: they see one position at a time. At the last position stands "milk", and this is
+# cannot do this: they see one position at a time. The last position holds "milk", and this is
 # the same whether tom or ann has it. In Python we would use a dictionary:
 
 # %%
@@ -102,7 +102,7 @@ plot.save(draw_dictionary(), "03_soft_dictionary.png")
 #
 # One text of T = 5 positions, and vectors of size D = 4. Position t compares its query with the
 # keys of all positions s up to itself. It must not see later ones: the model is to predict the
-# next word, and that word stands at a later position. The score is divided by sqrt(D); section 4
+# next word, and that word is at a later position. The score is divided by sqrt(D); section 4
 # gives the reason.
 
 # %%
@@ -176,14 +176,14 @@ assert np.allclose(seen.p.sum(axis=-1), 1, rtol=0, atol=1e-14), "each row of sha
 # so its share is 1.
 #
 # **Why mask before the softmax?** It would be simpler to set the shares of later positions to 0
-# afterwards. Then their values are gone, but their exp still stand in the denominator z, so
+# afterwards. Then their values are gone, but their exp are still in the denominator z, so
 # information about later words leaks into earlier outputs. In training, a model could learn to use
 # this leak; when it writes a text, there are no later words, and the leak is missing. Minus
 # infinity removes later positions from the numerator *and* from the denominator. Section 5 shows
 # the leak.
 #
 # **Attention does not know the order of words.** A score depends on two vectors, not on where they
-# stand. Below, every word is its own query, key and value. The last position reads "tom sees mia ."
+# are. Below, every word is its own query, key and value. The last position reads "tom sees mia ."
 # and then "mia sees tom .". Then we add a vector to each position that says which place it is.
 
 # %%
@@ -203,7 +203,8 @@ for axes, with_places in zip(panels, (False, True), strict=True):
     outs = [last_output(text, with_places) for text in TEXTS]
     for i, (text, out) in enumerate(zip(TEXTS, outs, strict=True)):
         axes.bar(np.arange(8) + 0.4 * i - 0.2, out, 0.4, label=text)
-    axes.set(title="with places" if with_places else "words only", xlabel="entry of the output")
+    axes.set(title="with places" if with_places else "words only")
+    axes.set(xlabel="the 8 numbers that the last position receives")
     far = np.abs(outs[0] - outs[1]).max()
     print(f"{'with places' if with_places else 'words only':11}: the outputs differ by {far:.1e}")
     assert far > 0.1 if with_places else far < 1e-14, "order is seen only with places"
@@ -214,9 +215,9 @@ plot.save(figure, "03_order.png")
 # On the left both texts give the same output. The order of keys does not matter, as long as each
 # value moves with its key: the sum over s has the same terms. On the right the outputs differ.
 # GPT-1 adds a learned vector for each place to the vector of each word (equation 2); without it,
-# the last position of one layer would see a *bag* of words: which ones, and how often. (This
-# argument does not hold for several layers with a causal mask, since an earlier position sees
-# fewer words.) Now 20 random orders of the keys:
+# the last position of one layer would see a *bag* of words: which ones, and how often. (With a
+# causal mask a second layer can do better: after the first one, "sees" has mixed in only what
+# came before it, tom in one text and mia in the other.) Now 20 random orders of the keys:
 
 # %%
 def shuffled_difference(seed):
@@ -240,7 +241,7 @@ assert max(differences) < 1e-14, "attention without places does not know the ord
 #
 # As in lesson 00, `dv` is the gradient of the loss with respect to `v`, and has its shape. `dout`
 # is the upstream gradient: it comes from the operation that uses `out`. Each line below belongs
-# to the forward line that stands above it as a comment. `kept.p` is the value of p in the forward
+# to the forward line that is above it as a comment. `kept.p` is the value of p in the forward
 # pass.
 
 # %%
@@ -276,12 +277,12 @@ assert all(result.word == "happy" for result in results), "each line of the back
 # %% [markdown]
 # ## 4. Collapse
 #
-# **Four lines become one.** Put de and dz of section 3 into ds, and write p for e / z. All sums go
-# along the row:
+# **Four lines become one.** Put de and dz of section 3 into ds, and write p for e / z. This is
+# entry j of one row; the sums go along the row:
 #
 # $$
-# ds = e\left(\frac{dp}{z} - \sum_i \frac{dp_i\, e_i}{z^2}\right)
-# = p\left(dp - \sum_i p_i\, dp_i\right)
+# \mathrm{ds}_j = e_j\left(\frac{\mathrm{dp}_j}{z} - \sum_i \frac{\mathrm{dp}_i\, e_i}{z^2}\right)
+# = p_j\left(\mathrm{dp}_j - \sum_i p_i\, \mathrm{dp}_i\right)
 # $$
 #
 # Lesson 00 found the same from the Jacobian of softmax, the table of all its derivatives:
@@ -321,8 +322,8 @@ assert not ds[~MASK].any(), "where the mask hides a key, ds is 0 without the mas
 # the two sums:
 #
 # $$
-# \sum_s p_{ts}\, dp_{ts} = \sum_s p_{ts}\,(dout_t \cdot v_s)
-# = dout_t \cdot \sum_s p_{ts}\, v_s = dout_t \cdot out_t
+# \sum_s p_{ts}\, \mathrm{dp}_{ts} = \sum_s p_{ts}\,(\mathrm{dout}_t \cdot v_s)
+# = \mathrm{dout}_t \cdot \sum_s p_{ts}\, v_s = \mathrm{dout}_t \cdot \mathrm{out}_t
 # $$
 #
 # So the mean over all keys can be found without any key: position t's own output and its upstream
@@ -340,58 +341,77 @@ assert np.allclose(from_output, row_means, rtol=0, atol=1e-14), "the mean needs 
 # **Why divide by sqrt(D)?** Take queries and keys with independent entries of mean 0, each with
 # variance 1. The product of two entries has mean 0 and variance 1 · 1 = 1, and variances of
 # independent terms add: a dot product has the variance D. For D = 64, as in GPT-1, its standard
-# deviation is sqrt(64) = 8. So scores of 8 are common, and e^8 is about 3,000. Then one share is
-# nearly 1 and the others are nearly 0. (GPT-1 begins with smaller scores, because its weights
-# begin small: lesson 08.) The formula for ds says what follows: if p[j] is 1, the mean *is*
-# dp[j], and the bracket is 0; if p[j] is 0, the factor is 0. We measure it with 500 queries of 8
-# keys each:
+# deviation is sqrt(64) = 8. So two scores often differ by 8, and then one share is e^8 or about
+# 3,000 times the other. (GPT-1 begins with smaller scores, because its weights begin small: lesson
+# 08.) The division gives the scores variance 1 for every D.
+#
+# What is that good for? We measure it with 500 queries, each with 8, 64 or 512 keys. A row of
+# shares p looks at $e^H$ keys, where $H = -\sum_i p_i \ln p_i$: at n keys if it gives 1/n to each
+# of n, and at 1 if it gives all to one. (This is the perplexity of lesson 02, for shares.)
 
 # %%
-def shares_and_gradients(size, scaled):
-    """500 rows of 8 shares; the length of each row's ds, for a random dp of length about sqrt(8)"""
-    rng = np.random.default_rng(4)
-    queries, keys = rng.normal(size=(500, 1, size)), rng.normal(size=(500, 8, size))
-    scores = (queries * keys).sum(axis=-1)
-    p = softmax(scores / math.sqrt(size) if scaled else scores)
-    ds = softmax_backward(rng.normal(size=(500, 8)), p)
-    return scores.var(), p.max(axis=-1), np.linalg.norm(ds, axis=-1)
+def row_medians(scores, dp):
+    """scores, dp (20,25,keys) -> the keys that a row looks at, and the length of its ds: medians"""
+    p = softmax(scores)
+    ds = softmax_backward(dp, p)
+    entropy = -(p * np.log(np.maximum(p, 1e-300))).sum(axis=-1)
+    return np.median(np.exp(entropy)), np.median(np.linalg.norm(ds, axis=-1))
 
 
-SIZES = (4, 16, 64, 256, 1024)
-measured_rows = {}
-print("   D   variance   largest share, median     length of ds, median")
-print("       of scores   raw    / sqrt(D)          raw    / sqrt(D)")
-for size in SIZES:
-    both = [shares_and_gradients(size, scaled) for scaled in (False, True)]
-    shares, lengths = ([np.median(one[i]) for one in both] for i in (1, 2))
-    measured_rows[size] = *shares, *lengths
-    columns = "  {:5.2f}    {:5.2f}            {:7.4f}   {:5.2f}".format(*measured_rows[size])
-    print(f"{size:5} {both[0][0]:9.0f}  {columns}")
-    assert abs(both[0][0] / size - 1) < 0.15, "the variance of a dot product is D"
+print("a row of 8 equal scores looks at", row_medians(np.zeros((20, 25, 8)), 0)[0].round(3), "keys")
 
 # %%
-figure, (left, right) = plot.plt.subplots(1, 2, figsize=(10, 4))
-for panel, first in ((left, 0), (right, 2)):
-    for offset, label in ((0, "raw scores"), (1, "divided by sqrt(D)")):
-        heights = [measured_rows[size][first + offset] for size in SIZES]
-        panel.plot(SIZES, heights, "o-", label=label)
-    panel.set_xscale("log", base=2)
-    panel.set_xticks(SIZES, SIZES)
-    panel.set_xlabel("D, the size of queries and keys")
-left.set(ylim=(0, 1.05), title="the largest share of a row")
-right.set(ylim=(0, None), title="the length of a row's ds")
-right.legend(loc="center right")
+SIZES, KEYS = (16, 64, 256, 1024), (8, 64, 512)
+raw_rows, scaled_rows = {}, {}
+print("               keys looked at        length of ds")
+print("keys     D     raw   divided         raw   divided")
+for n_keys in KEYS:
+    for size in SIZES:
+        rng = np.random.default_rng(4)  # 20 texts of n_keys keys, and 25 queries in each
+        raw = rng.normal(size=(20, 25, size)) @ rng.normal(size=(20, size, n_keys))
+        dp = rng.normal(size=raw.shape)
+        raw_rows[n_keys, size] = row_medians(raw, dp)
+        scaled_rows[n_keys, size] = row_medians(raw / math.sqrt(size), dp)
+        (looks_1, ds_1), (looks_2, ds_2) = raw_rows[n_keys, size], scaled_rows[n_keys, size]
+        print(f"{n_keys:4}  {size:4}  {looks_1:6.1f}  {looks_2:8.1f}     {ds_1:7.4f}  {ds_2:8.4f}")
+        assert abs(raw.var() / size - 1) < 0.1, "the variance of a dot product is D"
+
+# %%
+figure, panels = plot.plt.subplots(1, 2, figsize=(10, 4))
+for n_keys, color in zip(KEYS, ("tab:blue", "tab:orange", "tab:green"), strict=True):
+    for panel, which in zip(panels, (0, 1), strict=True):
+        scaled = [scaled_rows[n_keys, size][which] for size in SIZES]
+        raw = [raw_rows[n_keys, size][which] for size in SIZES]
+        panel.plot(SIZES, scaled, "o-", color=color, label=f"{n_keys} keys")
+        panel.plot(SIZES, raw, "x--", color=color)
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(SIZES, SIZES)
+        panel.set_xlabel("D, the size of queries and keys")
+panels[0].set(yscale="log", title="at how many keys a row looks (dashed: raw)")
+panels[1].set(ylim=(0, 0.45), title="the length of a row's ds (dashed: raw)")
+panels[1].legend(ncols=3, loc="upper center")
 plot.save(figure, "03_scale.png")
-assert measured_rows[64][2] < measured_rows[64][3] / 3, "D = 64: raw scores lose two thirds of ds"
-assert measured_rows[1024][2] < 0.01, "D = 1024: the median row gets almost no gradient"
-scaled_lengths = [measured_rows[size][3] for size in SIZES]
-assert max(scaled_lengths) < 1.2 * min(scaled_lengths), "scaled, every size starts alike"
+for n_keys in KEYS:
+    looks, lengths = zip(*(scaled_rows[n_keys, size] for size in SIZES), strict=True)
+    assert max(looks) < 1.2 * min(looks) and max(lengths) < 1.2 * min(lengths), "D has no effect"
+    assert raw_rows[n_keys, 1024][0] < 1.1, "D = 1024, raw: every row looks at one key"
+    assert raw_rows[n_keys, 1024][1] < 0.01, "and the median row gets almost no gradient"
+assert raw_rows[8, 64][1] < scaled_rows[8, 64][1] / 3, "8 keys, D = 64: raw, ds is shorter"
+assert raw_rows[512, 64][1] > 1.5 * scaled_rows[512, 64][1], "512 keys: raw, ds is longer"
 
 # %% [markdown]
-# **A row that gives nearly 100 % to one key gets almost no gradient.** Such a row is called
-# *saturated*. Its ds says hardly anything about where else to look. Both curves use the same
-# queries and keys; only the division differs. So the size of the scores is the cause. Divided by
-# sqrt(D), the scores have variance 1 for every D, and every size starts alike.
+# **Divided scores look at most of the keys, for every D. Raw scores look at fewer and fewer.** At
+# GPT-1's size (D = 64, 512 keys) a raw row looks at 2 keys, a divided one at 314. The queries and
+# keys are the same, so the division is the cause. A new model does not know yet which keys
+# matter; it should begin broad.
+#
+# At D = 1024, a raw row gives nearly 100 % to one key. Such a row is called *saturated*, and it
+# gets almost no gradient. The formula for ds says why. For the key with the share 1, the
+# weighted mean is its own dp, and the difference is 0. For all others the factor p is 0.
+#
+# But "without the division, the gradient gets lost" is not the whole story. It is lost for 8 keys
+# at D = 64. With 512 keys at D = 64, the raw ds is twice as *long* as the divided one: it goes to
+# few keys, and each gets much. With 8 keys alone we would have missed this.
 #
 # **The whole of attention** is then two short functions. The star in `(*,T,D)` stands for any
 # leading axes, such as a batch, since `@` works on the last two.
@@ -506,11 +526,13 @@ def read(text):
 
 def make_stories(rng, n):
     """n stories (n,15), the answers (n,), and in which of them tom has milk (n,)"""
-    people = rng.permuted(np.tile(np.arange(6), (n, 1)), axis=1)[:, :3]
-    things = rng.permuted(np.tile(np.arange(6, 12), (n, 1)), axis=1)[:, :3]
-    row, which = np.arange(n), rng.integers(3, size=n)
+    six = np.tile(np.arange(6), (n, 1))
+    people = rng.permuted(six, axis=1)[:, :3]  # of each row's six, three
+    things = 6 + rng.permuted(six, axis=1)[:, :3]
+    row, which = np.arange(n), rng.integers(3, size=n)  # the question is about this thing
     ids = np.tile(read(FRAME), (n, 1))
-    ids[:, [0, 4, 8]], ids[:, [2, 6, 10]], ids[:, 14] = people, things, things[row, which]
+    ids[:, [0, 4, 8]], ids[:, [2, 6, 10]] = people, things
+    ids[:, 14] = things[row, which]
     return ids, people[row, which], ((people == TOM) & (things == MILK)).any(axis=1)
 
 
@@ -539,14 +561,13 @@ def layer_forward(x, matrices):
 
 def layer_backward(dout, cache):
     """dout (n,15,C) -> dx (n,15,C), and the gradients of the three matrices"""
-    *linears, attention = cache
-    dqkv = attention_backward(dout, attention)
-    dx, matrices = dout, []  # x has four uses: in the sum, and in three products
-    for dhead, linear in zip(dqkv, linears, strict=True):
-        dpart, dw, _ = ops.linear_backward(dhead, linear)
-        dx = dx + dpart
-        matrices.append(dw)
-    return dx, np.array(matrices)
+    cq, ck, cv, attention = cache
+    dq, dk, dv = attention_backward(dout, attention)
+    x_of_q, dw_q, _ = ops.linear_backward(dq, cq)
+    x_of_k, dw_k, _ = ops.linear_backward(dk, ck)
+    x_of_v, dw_v, _ = ops.linear_backward(dv, cv)
+    dx = dout + x_of_q + x_of_k + x_of_v  # x has four uses: in the sum, and in three products
+    return dx, np.array([dw_q, dw_k, dw_v])
 
 
 print("one layer has", 3 * WIDTH * WIDTH, "weights")
@@ -608,26 +629,27 @@ assert slope_error() < 1e-6, "the gradient of the whole model is right"
 
 # %% [markdown]
 # It is. Now the model learns: 400 steps of about 30 stories each. (Its first logits are large, so
-# the first loss is above ln 15.) The update is Adam's: it moves each weight by its mean gradient,
-# divided by the gradient's usual size, at a rate that falls to 0. (The divisions by 1 - 0.9^step
-# correct means that begin at 0; lesson 09 explains all of it.)
+# the first loss is above ln 15.) How weights are moved is the subject of lesson 09, so we take
+# its rule, Adam, from the library: it moves each weight against its gradient, by about the same
+# length for all, at a rate that falls to 0.
 
 # %%
+from minigpt.nn import Parameter, optim
+
+
 def train(seed, steps=400, rate=7e-3):
     """A trained model, and its loss at every step"""
     rng = np.random.default_rng(seed)
     weights, losses = new_weights(rng), []
-    mean, square = ({name: np.zeros_like(w) for name, w in weights.items()} for _ in "ms")
+    parameters = {name: Parameter(w) for name, w in weights.items()}
+    optimizer = optim.AdamW(parameters.items(), betas=(0.9, 0.99), weight_decay=0)
     for step in range(1, steps + 1):
         ids, answers, toms_milk = make_stories(rng, 32)
         loss, grads = loss_and_gradients(weights, ids[~toms_milk], answers[~toms_milk])
         losses.append(float(loss))
         for name, g in grads.items():
-            mean[name] = 0.9 * mean[name] + 0.1 * g
-            square[name] = 0.99 * square[name] + 0.01 * g * g
-            size = np.sqrt(square[name] / (1 - 0.99**step)) + 1e-8
-            move = mean[name] / (1 - 0.9**step) / size
-            weights[name] = weights[name] - rate * (1 - step / steps) * move
+            parameters[name].grad = g
+        optimizer.step(rate * (1 - step / steps))
     return weights, losses
 
 
@@ -658,8 +680,9 @@ assert untrained[0] < 0.1 and ordinary > 0.99, "it learned to answer"
 assert unseen > 0.95, "it answers what it has never seen: it reads the story"
 
 # %% [markdown]
-# It reads; it does not remember pairs. We can see how: the shares p of both layers stand in the
-# caches. The question is tom's milk.
+# It reads this pair from the story, for it cannot remember it. (That is one pair, in stories of
+# one form. Would it read other forms too? This exam does not say.) We can see how it does it: the
+# shares p of both layers are in the caches. The question is tom's milk.
 
 # %%
 STORY = "mia has tea . tom has milk . ann has fish . who has milk"
@@ -732,7 +755,7 @@ plot.save(figure, "03_attention.png")
 # %% [markdown]
 # Look at the coloured rows. In layer 1, every thing looks at the person who has it, and adds that
 # person's value to its own vector, in other stories too. (It can find the person by
-# place alone: the owner always stands two places before the thing.) In layer 2, the last "milk"
+# place alone: the owner is always two places before the thing.) In layer 2, the last "milk"
 # looks at the first "milk", which by now carries "tom". We gave the model no such two steps: the
 # gradients found them. (Only the last row of layer 2 reaches the answer. The other rows there
 # have no effect on the loss.)
@@ -746,7 +769,8 @@ def answer_without(layer, row, column):
     x = trained["words"][read(STORY)] + trained["places"]
     for i in (1, 2):
         mask = CAUSAL.copy()
-        mask[row, column] = i != layer
+        if i == layer:
+            mask[row, column] = False
         q, k, v = (x @ w for w in trained[f"layer {i}"])
         x = x + attention_forward(q, k, v, mask)[0]
     shares = softmax(x[-1] @ trained["words"].T)
@@ -757,12 +781,13 @@ rows_and_columns = [(row, column) for row in range(1, 15) for column in range(ro
 looks = [(layer, *look) for layer in (1, 2) for look in rows_and_columns]
 of_look = {look: answer_without(*look) for look in looks}
 print("forbidden look                        answer   probability of tom")
+needed = [look for look, (_, of_tom) in of_look.items() if of_tom < 0.9]
 for layer, row, column in ((2, 14, 6), (1, 6, 4), (1, 2, 0), (1, 10, 8)):
     said, of_tom = of_look[layer, row, column]
     look = f"{story_words[row]} ({row}) to {story_words[column]} ({column})"
     print(f"layer {layer}: {look:28} {said:8} {of_tom:.4f}")
-needed = [look for look, (_, of_tom) in of_look.items() if of_tom < 0.9]
-print(f"needed, of {len(looks)} looks:", needed)
+print(f"Without one of {len(needed)} looks the answer falls. All other {len(looks) - len(needed)}")
+print("can be forbidden, one by one, and it stays.")
 assert sorted(needed) == [(1, 6, 4), (2, 14, 6)], "exactly the two looks on the way to tom"
 
 # %% [markdown]
@@ -807,9 +832,10 @@ for t in (128, 256, 512):
 
 # %% [markdown]
 # q, k and v have 3 T D numbers, p has T x T. Above T = 3 D = 192, p is the larger; with twice
-# the context it has four times as many numbers. This is why the surprise matters. p can be
-# computed again, a few keys at a time. But the mean of a row would need the whole row first,
-# before any ds could be computed. The surprise gives it beforehand (exercise 2).
+# the context it has four times as many numbers. This is why the surprise matters. A backward pass
+# need not keep p: it can take 64 keys, compute their p and their ds, and then take the next 64.
+# For the ds of the first 64 it must know the mean over *all* 512; dout . out is this mean. (Lesson
+# 18 does it, and draws it; see exercise 2.)
 
 # %% [markdown]
 # ## 8. Paper and code
@@ -823,8 +849,9 @@ for t in (128, 256, 512):
 #   if it is given a `rate` and a `key` (lesson 07).
 # - **The mask.** The paper writes minus infinity (section 3.2.3). OpenAI's GPT-1 code computes
 #   `s b - 1e9 (1 - b)` with b = 1 or 0; Hugging Face's port has 1e4 in place of 1e9. For scores of
-#   ordinary size softmax gives the same. It differs for a row that may see *nothing*: then all its
-#   scores are equal, and it looks evenly at all forbidden positions. In our library it receives 0.
+#   ordinary size softmax gives the same.
+# - **A row that may see nothing.** With -1e9 all its scores are equal, and it looks evenly at all
+#   forbidden positions. In our library it receives 0.
 
 # %%
 for large in (1e9, 1e4):
