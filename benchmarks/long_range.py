@@ -2,12 +2,13 @@
 
     python benchmarks/long_range.py              # three seeds, half an hour on one core; goes on where it was stopped
     python benchmarks/long_range.py --quick      # 20 updates of each, no file
+    python benchmarks/long_range.py --words      # only counts which words `recall` is about, at each distance
 
 Four small models of about as many parameters learn the smallest world of stories (`stories:N:1`) for as many updates:
 
 - transformer: a GPT-1;
 - lstm: an LSTM;
-- shuffled inside: a GPT-1 that reads the same stories, the sentences of each in a random sequence;
+- shuffled inside: a GPT-1 that reads the same stories, the sentences of each in random order;
 - shuffled across: a GPT-1 that reads the same sentences, dealt out to the stories at random. (So are the sentences of
   the 1B Word Benchmark, which GPT-1's paper, section 4.1, did not take for this reason.)
 
@@ -57,7 +58,7 @@ def told(split, n):
 
 
 def shuffled(texts, across):
-    """The same sentences in a random sequence: inside each story, or across all of them (stories keep their sizes)."""
+    """The same sentences in random order: inside each story, or across all of them (stories keep their sizes)."""
     chance = random.Random(0)
     if not across:
         return [chance.sample(sentences, len(sentences)) for sentences in texts]
@@ -93,25 +94,53 @@ def train(model, rows, rate, seed, updates):
         optimizer.step(rate * warmup_cosine(step / updates, WARMUP), max_norm=1.0)
 
 
+def kinds_of_words(text):
+    """{kind: the ids of its words that are one token}."""
+    kinds = {}
+    for kind, members in (("toys", words.TOYS), ("places", words.PLACES), ("animals", words.ANIMALS)):
+        coded = [text.encode(" " + word) for word in members]
+        kinds[kind] = np.array([ids[0] for ids in coded if len(ids) == 1])
+    return kinds
+
+
+def named_again(story, ids_of):
+    """(place, "up to 8") for each word among ids_of, at place + 1 of a story (T+1,), that was named before."""
+    for place in np.flatnonzero(np.isin(story[1:], ids_of)):
+        before = np.flatnonzero(story[: place + 1] == story[place + 1])
+        if len(before) == 0:
+            continue
+        distance = place + 1 - before[-1]
+        yield place, f"up to {next(end for end in BINS[1:] if distance <= end)}"
+
+
 def recall(model, rows, text):
     """{"up to 8": [right, all], ...} for words that were named before."""
     found = {f"up to {end}": [0, 0] for end in BINS[1:]}
-    for members in (words.TOYS, words.PLACES, words.ANIMALS):
-        coded = [text.encode(" " + word) for word in members]
-        ids_of = np.array([ids[0] for ids in coded if len(ids) == 1])
+    for ids_of in kinds_of_words(text).values():
         for row in rows:
             story = np.array(row[: CONTEXT + 1])
             logits, _ = model.forward(story[None, :-1], grad=False)
-            for place in np.flatnonzero(np.isin(story[1:], ids_of)):
-                before = np.flatnonzero(story[: place + 1] == story[place + 1])
-                if len(before) == 0:
-                    continue
-                distance = place + 1 - before[-1]
-                end = next(end for end in BINS[1:] if distance <= end)
+            for place, distance in named_again(story, ids_of):
                 likeliest = ids_of[logits[0, place, ids_of].argmax()]
-                found[f"up to {end}"][0] += int(likeliest == story[place + 1])
-                found[f"up to {end}"][1] += 1
+                found[distance][0] += int(likeliest == story[place + 1])
+                found[distance][1] += 1
     return found
+
+
+def show_words(rows, text):
+    """Which words are named again at each distance, and how often no other word of the kind came between."""
+    found = {f"up to {end}": [] for end in BINS[1:]}
+    for kind, ids_of in kinds_of_words(text).items():
+        for row in rows:
+            story = np.array(row[: CONTEXT + 1])
+            for place, distance in named_again(story, ids_of):
+                of_kind = story[: place + 1][np.isin(story[: place + 1], ids_of)]
+                found[distance].append((kind, of_kind[-1] == story[place + 1]))
+    print(f"{'tokens back':12} {'words':>6} {'toys':>6} {'places':>7} {'animals':>8} {'the last of its kind':>22}")
+    for distance, every in found.items():
+        shares = [np.mean([kind == one for one, _ in every]) for kind in ("toys", "places", "animals")]
+        last = np.mean([is_last for _, is_last in every])
+        print("{:12} {:6} {:6.0%} {:7.0%} {:8.0%} {:22.0%}".format(distance, len(every), *shares, last))
 
 
 def endings(model, text, texts):
@@ -150,9 +179,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--quick", action="store_true", help="20 updates of each, no file")
+    parser.add_argument("--words", action="store_true", help="only count the words at each distance")
     options = parser.parse_args()
     set_threads(1)
     text = load_tokenizer(reference.folder())
+    if options.words:
+        show_words(encoded(text, told("valid", N_HELD_OUT)), text)
+        return
     path = machine.RESULTS / "long_range.json"
     done = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() and not options.quick else {}
     n = 500 if options.quick else N_STORIES

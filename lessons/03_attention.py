@@ -217,21 +217,8 @@ plot.save(figure, "03_order.png")
 # GPT-1 adds a learned vector for each place to the vector of each word (equation 2); without it,
 # the last position of one layer would see a *bag* of words: which ones, and how often. (With a
 # causal mask a second layer can do better: after the first one, "sees" has mixed in only what
-# came before it, tom in one text and mia in the other.) Now 20 random orders of the keys:
-
-# %%
-def shuffled_difference(seed):
-    """The keys and values in another order, every query sees all: how far does the output move?"""
-    order = np.random.default_rng(seed).permutation(T)
-    together = softmax(q @ k.T * SCALE) @ v
-    return np.abs(softmax(q @ k[order].T * SCALE) @ v[order] - together).max()
-
-
-differences = [shuffled_difference(seed) for seed in range(20)]
-print(f"20 random orders of the keys: the output moves by at most {max(differences):.0e}")
-assert max(differences) < 1e-14, "attention without places does not know the order of its keys"
-
-# %% [markdown]
+# came before it, tom in one text and mia in the other.)
+#
 # One more thing follows from the formula: queries and keys may come from two different texts, T
 # queries and S keys, with S different from T. That is *cross-attention*. GPT does not need it: here
 # both come from the same text (*self-attention*), so S = T.
