@@ -113,11 +113,6 @@ SCALE = 1 / math.sqrt(D)
 MASK = np.tril(np.ones((T, T), bool))  # MASK[t, s]: may position t see position s?
 
 
-def example(seed=0):
-    """q, k, v, each (T,D)"""
-    return np.random.default_rng(seed).normal(size=(3, T, D))
-
-
 def attention_by_loops(q, k, v):
     out = np.zeros((T, D))
     for t in range(T):
@@ -128,7 +123,7 @@ def attention_by_loops(q, k, v):
     return out
 
 
-q, k, v = example()
+q, k, v = np.random.default_rng(0).normal(size=(3, T, D))
 print("out, one row for each position\n", attention_by_loops(q, k, v).round(2))
 
 # %% [markdown]
@@ -359,8 +354,8 @@ for n_keys in KEYS:
         dp = rng.normal(size=raw.shape)
         raw_rows[n_keys, size] = row_medians(raw, dp)
         scaled_rows[n_keys, size] = row_medians(raw / math.sqrt(size), dp)
-        (looks_1, ds_1), (looks_2, ds_2) = raw_rows[n_keys, size], scaled_rows[n_keys, size]
-        print(f"{n_keys:4}  {size:4}  {looks_1:6.1f}  {looks_2:8.1f}     {ds_1:7.4f}  {ds_2:8.4f}")
+        (look, ds), (wide, wide_ds) = raw_rows[n_keys, size], scaled_rows[n_keys, size]
+        print(f"{n_keys:4}  {size:4}  {look:6.1f}  {wide:8.1f}     {ds:7.4f}  {wide_ds:8.4f}")
         assert abs(raw.var() / size - 1) < 0.1, "the variance of a dot product is D"
 
 # %%
@@ -381,8 +376,8 @@ plot.save(figure, "03_scale.png")
 for n_keys in KEYS:
     looks, lengths = zip(*(scaled_rows[n_keys, size] for size in SIZES), strict=True)
     assert max(looks) < 1.2 * min(looks) and max(lengths) < 1.2 * min(lengths), "D has no effect"
-    assert raw_rows[n_keys, 1024][0] < 1.1, "D = 1024, raw: every row looks at one key"
-    assert raw_rows[n_keys, 1024][1] < 0.01, "and the median row gets almost no gradient"
+    looks, length = raw_rows[n_keys, 1024]
+    assert looks < 1.1 and length < 0.01, "D = 1024, raw: one key, and almost no gradient"
 assert raw_rows[8, 64][1] < scaled_rows[8, 64][1] / 3, "8 keys, D = 64: raw, ds is shorter"
 assert raw_rows[512, 64][1] > 1.5 * scaled_rows[512, 64][1], "512 keys: raw, ds is longer"
 
@@ -553,8 +548,8 @@ def layer_backward(dout, cache):
     x_of_q, dw_q, _ = ops.linear_backward(dq, cq)
     x_of_k, dw_k, _ = ops.linear_backward(dk, ck)
     x_of_v, dw_v, _ = ops.linear_backward(dv, cv)
-    dx = dout + x_of_q + x_of_k + x_of_v  # x has four uses: in the sum, and in three products
-    return dx, np.array([dw_q, dw_k, dw_v])
+    # x has four uses: in the sum, and in three products
+    return dout + x_of_q + x_of_k + x_of_v, np.array([dw_q, dw_k, dw_v])
 
 
 print("one layer has", 3 * WIDTH * WIDTH, "weights")
@@ -773,8 +768,7 @@ for layer, row, column in ((2, 14, 6), (1, 6, 4), (1, 2, 0), (1, 10, 8)):
     said, of_tom = of_look[layer, row, column]
     look = f"{story_words[row]} ({row}) to {story_words[column]} ({column})"
     print(f"layer {layer}: {look:28} {said:8} {of_tom:.4f}")
-print(f"Without one of {len(needed)} looks the answer falls. All other {len(looks) - len(needed)}")
-print("can be forbidden, one by one, and it stays.")
+print(f"{len(needed)} looks are needed; without any one of the other {len(looks) - 2} it stays tom")
 assert sorted(needed) == [(1, 6, 4), (2, 14, 6)], "exactly the two looks on the way to tom"
 
 # %% [markdown]
