@@ -30,12 +30,11 @@ import numpy as np
 
 from minigpt import ops, plot
 from minigpt.device.threads import set_threads
-from minigpt.learn.counting import LAUNCH
 from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 from minigpt.nn import optim
 
 set_threads(1)  # small arrays: a second thread would only be in the way
-LAUNCH_US, KERNEL_US, KERNELS = round(1e6 * LAUNCH), 2, 12
+LAUNCH_US, KERNEL_US, KERNELS = 5, 2, 12
 one_by_one = [(LAUNCH_US * (n + 1), KERNEL_US) for n in range(KERNELS)]
 in_a_graph = [(LAUNCH_US + KERNEL_US * n, KERNEL_US) for n in range(KERNELS)]
 figure, panels = plot.plt.subplots(2, 1, figsize=(8.5, 4.6), sharex=True)
@@ -197,10 +196,13 @@ assert trained["old key"][1] == B * C > trained["right graph"][1], "the same mas
 # ## 3. What it saves
 #
 # We count the launches of a training step of nano, as lesson 20 did: by the reference operations
-# and by the library's kernels. In each case ids and targets are copied to the GPU (2), and the norm
-# and the loss are copied back for the display (2). For a recorded step we add up the launches by
-# hand. Besides these 4 copies, ids and targets are copied to their places (2), the graph is
-# launched (1), and AdamW with clipping runs outside of it (3).
+# and by the library's kernels. For a recorded step we add them up by hand:
+#
+# - 2: ids and targets are copied to the GPU (in all three cases);
+# - 2: the norm and the loss are copied back for the display (in all three cases);
+# - 2: ids and targets are copied to their places in the graph;
+# - 1: the graph is launched;
+# - 3: clipping and AdamW run outside of it.
 
 # %%
 from minigpt.jobs.pretrain.step import SMALL
@@ -210,12 +212,12 @@ from minigpt.models import costs
 NANO = GPT2Config(vocab_size=65, **SIZES["nano"])
 
 
-def launches_of_step(clip_and_update_at_once):
-    model = GPT2(NANO, seed=0)
+def launches_of_step(clip_and_update_at_once, config=NANO, shape=(12, 64)):
+    model = GPT2(config, seed=0)
     for parameter in model.parameters():
         parameter.data = parameter.data.view(Counted)
     optimizer = optim.AdamW(model.named_parameters())
-    ids = np.zeros((12, 64), int).view(Counted)
+    ids = np.zeros(shape, int).view(Counted)
     LAUNCHES.clear()
     loss, cache = model.loss(ids, ids)
     model.loss_backward(cache)
@@ -242,40 +244,42 @@ assert counts["kernels"] > 10 * counts["recorded"], "recorded: less than a tenth
 # %% [markdown]
 # Only launches are saved. The GPU still runs every kernel. For GPT-2 small on a T4 we expect no
 # gain from a graph: by lesson 20's count the arithmetic alone takes longer than all launches. With
-# a faster GPU this changes. The tensor cores (lesson 21) of an H100 make up to 989 trillion
-# operations per second in bfloat16. How long does the processor take to launch a step of 12 blocks?
-# `benchmarks/host_cost.py` counts the calls of the GPU, 343, and measures what Python needs for
-# them, 23 ms. It measures with stand-ins for the GPU, which check what they are given: so Python
-# will need less with a GPU. And how long would the H100 take at half its peak?
+# a faster GPU this can change. The tensor cores (lesson 21) of an H100 make up to 989 trillion
+# operations per second in bfloat16. We compute how long a step takes at half of this rate, and
+# divide by its number of launches. If a launch costs more than that, the H100 waits.
 
 # %%
-CALLS, PYTHON = 343, 23e-3  # benchmarks/results/host_cost.json: bfloat16, kernel by kernel
-for_cuda = CALLS * LAUNCH
-print(f"a step: {1e3 * for_cuda:.1f} ms of launches, up to {1e3 * PYTHON:.0f} ms of Python")
 of_a_token = costs.flops_per_token(GPT2, GPT2Config(**SIZES["small"]))[1]
-print("texts of 1,024   trillion operations   H100 at half its peak   recorded")
-for texts in (2, 4, 8, 16):
+NARROW = GPT2Config(**(SIZES["small"] | {"n_embd": 24, "vocab_size": 65}))  # as many launches
+with a_gpu_that_does_nothing(), ops.using("cuda"):
+    of_small = launches_of_step(True, NARROW, (8, 1024))
+print(f"GPT-2 small: {of_small} launches, at {LAUNCH_US} us {of_small * LAUNCH_US / 1e3:.1f} ms")
+print("texts of 1,024   H100 at half its peak   it waits if a launch costs more than   recorded")
+waits_above = {}
+for texts in (1, 2, 4, 8, 16):
     operations = texts * 1024 * of_a_token
-    milliseconds = 1e3 * operations / (989e12 / 2)
-    print(f"{texts:14} {operations / 1e12:21.1f} {milliseconds:20.1f} ms", end=" ")
+    seconds = operations / (989e12 / 2)
+    waits_above[texts] = 1e6 * seconds / of_small
+    print(f"{texts:14} {1e3 * seconds:20.1f} ms {waits_above[texts]:34.0f} us", end=" ")
     print(f"{'yes' if operations < SMALL else 'no':>10}")
-assert 2 * 1024 * of_a_token / (989e12 / 2) > for_cuda, "launches alone do not hold it up"
-assert 8 * 1024 * of_a_token / (989e12 / 2) < PYTHON, "computed: eight texts may wait for Python"
+assert waits_above[1] < LAUNCH_US < waits_above[2], "at 5 us only a single text waits"
 assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the library draws the line"
 
 # %% [markdown]
-# With up to eight texts the H100 may have to wait for Python (computed, not measured). The library
-# records a step if each of its parts has fewer than 10 trillion operations: 20 ms for this H100.
-# That may be more than needed. But where Python is only a little faster, each pause of Python is a
-# pause of the GPU.
+# With the 5 microseconds of lesson 20 only a single text waits. But between two launches Python
+# works too, and 5 microseconds do not count that. What it costs has not been measured on a GPU. (In
+# `benchmarks/host_cost.py` a stand-in takes the place of the GPU, checks all that it is given, and
+# so is slow itself. That gives no more than an upper bound.) The library is careful: it records a
+# step if each of its parts has fewer than 10 trillion operations. By the table that helps where a
+# launch, with the Python around it, costs up to 28 microseconds.
 #
 #     # minigpt/jobs/pretrain/step.py
 #     SMALL = 1e13
 #
-# A step comes in several parts where `--accumulate` says so. All parts are in one graph. A graph of
-# one part could not be repeated for the next part: the number of its first row, which decides what
-# dropout drops, is recorded as a value. For the same reason no step is recorded where the number of
-# targets changes from batch to batch. A graph keeps its memory (rule 1). Where there is too little
+# Where `--accumulate` cuts a step into several parts, one graph holds all of them. (Each part drops
+# other elements, and which ones is fixed in a recorded part: it could not serve for the next.) No
+# step is recorded where the number of targets changes from batch to batch: the loss divides by it,
+# and a graph stores numbers as values. A graph keeps its memory (rule 1). Where there is too little
 # of it, a warning says so, and the kernels are launched one by one.
 #
 # A model that writes at least 16 tokens after the first one is recorded too. For this every token
@@ -291,18 +295,14 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 #     return self.result
 #
 # These lines are rule 2. For dropout, all keys of a step are made beforehand as a small table, and
-# each kernel reads its own key from memory. Number 0 is the dropout of the embedding, 1 to 4 are
-# the blocks of nano, and a *site* is one of the three places with dropout in a block. The table has
-# a row and a column more than these 5 numbers and 3 sites: index 0 is the key that is not yet
-# divided (`fold`, lesson 07).
+# each kernel reads its own key from memory:
 
 # %%
 tables = [ops.Key.of(0, step).table(NANO.n_layer + 1, 3) for step in (1, 2)]
-print(f"a table for nano: {tables[0].shape}, {tables[0].size} keys; other steps, other keys")
-assert tables[0].shape == (5 + 1, 3 + 1) and tables[0][0, 0] == ops.Key.of(0, 1).bits, "index 0"
+print(f"nano: {tables[0].size} keys for a step; other steps, other keys")
 assert (tables[0] != tables[1]).all(), "another step has other keys"
 by_table = ops.Key(tables[1]).fold(4, 1).seed_bits
-assert by_table == ops.Key.of(0, 2).fold(4, 1).bits, "the table gives the key of number 4, site 1"
+assert by_table == ops.Key.of(0, 2).fold(4, 1).bits, "the table gives the key of a dropout"
 
 # %% [markdown]
 # ## 4. Sixteen bits: which numbers exist
@@ -347,6 +347,20 @@ def rounded(x, kind):
 
 print("2/3 in bfloat16:", float(rounded(2 / 3, "bfloat16")), "= 171/256")
 assert rounded(2 / 3, "bfloat16") == 171 / 256, "8 binary digits"
+
+# %%
+def fraction_bits(x):
+    """The 23 bits behind the point of a number from 1 to 2; a bar stands where bfloat16 cuts."""
+    bits = f"{int(np.float32(x).view(np.uint32)) & 0x7FFFFF:023b}"
+    return f"1.{bits[:7]} | {bits[7:]}"
+
+
+for part in (1, 2, 3, 6):
+    x = 1 + part / 512
+    short = rounded(x, "bfloat16")
+    print(f"1 + {part}/512 = {fraction_bits(x)}   to 1 + {512 * (float(short) - 1):.0f}/512")
+assert rounded(1 + 2 / 512, "bfloat16") == 1, "a tie: down, to the even one"
+assert rounded(1 + 6 / 512, "bfloat16") == 1 + 8 / 512, "a tie: up, to the even one"
 
 # %%
 import math
@@ -489,7 +503,8 @@ def learn(way, steps=2000, rate=0.004, noise=0):
         master = master - np.float32(rate) * dw
         if way == "rounded weights":
             master = rounded(master, "bfloat16")
-    half_step = 2.0 ** (np.frexp(before)[1] - 9)  # of bfloat16, at the size of each weight
+    # frexp writes a weight as f 2^e with f from 1/2 to 1; 8 digits of it stay: steps of 2^(e - 8)
+    half_step = 2.0 ** (np.frexp(before)[1] - 8) / 2
     return losses, int((master != before).sum()), float((rate * np.abs(dw) / half_step).max())
 
 
@@ -527,6 +542,7 @@ print("loss after 2,000 updates:", ", ".join(f"{way} {end:.1e}" for way, end in 
 # was smaller than half a step of bfloat16. The master weights are the only difference between it
 # and mixed precision, so they are the cause. (The factor of hundreds belongs to these data: without
 # noise in y the loss can fall to 0. With noise the factor is 7, and the *difference* is still 4.)
+# That is one linear map. We have trained no transformer in sixteen bits here.
 #
 # **float16 needs one thing more.** Gradients are often small, and below 3e-8 float16 knows only 0.
 # The cure is to multiply the loss by a large number before the backward pass, and to divide the
@@ -557,11 +573,7 @@ assert lost == {"plain": 3, "scaled": 0}, "scaling saves what float16 would lose
 # that learn, the moments of AdamW, the gains of LayerNorm and its statistics, the sums over the
 # logits, the loss, and the gradients of weights.
 #
-# How does attention (lesson 18) use tensor cores? A warp holds 16 or 32 rows in registers, queries
-# or keys. A fragment of the other side, once it is loaded, serves each 16 of these rows: with 32
-# rows a warp loads half as much for each product. The forward pass for heads of 64 numbers has 32
-# rows. It is predicted to be faster by this, and has not yet been measured.
-#
+
 # Inside a kernel, `real` is how a number is stored and `wide` is what it is summed in (lesson 21).
 # The rounding is ours of section 4, in C (`nan` gets bits of its own):
 #
@@ -583,7 +595,9 @@ extern "C" __global__ void round_all(float* out, const float* x, int n) {
 every = np.arange(0, 2**32, 2**14 + 1).astype(np.uint32).view(np.float32)
 every = every[np.abs(every) < 3e38]  # finite, also after rounding
 by_hand = rounded(every, "bfloat16")
-step = 2.0 ** np.maximum(np.frexp(every)[1] - 8, -133)  # 8 digits; near 0 the steps are equal
+# the distance of two neighbours in bfloat16: 8 digits stay (section 6); below 2^-126 all distances
+# are 2^-133
+step = 2.0 ** np.maximum(np.frexp(every)[1] - 8, -133)
 assert np.array_equal(by_hand, np.rint(every / step) * step), "section 4 rounds to the nearest"
 print(f"{len(every):,} numbers: section 4's rounding is that by division", end="")
 if kernel.problem() is None:
