@@ -68,9 +68,10 @@ for device in ("cpu", "cuda") if HAS_GPU else ("cpu",):
 #
 # How long does it take? On the processor we measure, with one thread. For a GPU we compute: the two
 # launches take 10 microseconds (µs), and the memory of a T4, a GPU that free notebooks offer, moves
-# at most 320 GB in a second. The longer of the two times decides; section 2 says why they are not
-# added. `x * x` reads x and writes a new array, and `.sum()` reads that one: 12 bytes for each
-# number. (The numbers are in the GPU's memory already. To bring them there takes longer.)
+# at most 320 GB in a second. `x * x` reads x and writes a new array, and `.sum()` reads that one:
+# 12 bytes for each number. A GPU runs one kernel while our program launches the next. So we do not
+# add the two times, but take the longer one (section 2 shows it). (The numbers are in the GPU's
+# memory already. To bring them there takes longer.)
 
 
 # %%
@@ -103,14 +104,12 @@ assert on_gpu[6] > 3 * on_gpu[5], "for more, memory decides"
 figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
 axes.loglog(COUNTS, 1e6 * np.array(on_cpu), "o-", label="processor, measured")
 axes.loglog(COUNTS, 1e6 * np.array(on_gpu), "s--", label="T4, computed")
-rising = np.log(np.maximum.accumulate(on_cpu))  # as `interp` needs it
-crossing = float(np.exp(np.interp(math.log(2 * LAUNCH), rising, np.log(COUNTS))))
-axes.axvline(crossing, color="gray", linestyle=":", label="as long as two launches")
 axes.set(title="(x * x).sum() for one to ten million numbers", xlabel="numbers")
 axes.set_ylabel("microseconds")
 axes.legend(loc="upper left")
 plot.save(figure, "20_two_machines.png")
-print(f"during two launches the processor finishes about {crossing:,.0f} numbers")
+finished = [n for n, took in zip(COUNTS, on_cpu, strict=True) if took < 2 * LAUNCH]
+print(f"the processor is done before two launches for up to {max(finished, default=0):,} numbers")
 
 # %% [markdown]
 # Both curves begin flat: there the time to *start* the work decides, whatever the size. On the
@@ -124,8 +123,12 @@ print(f"during two launches the processor finishes about {crossing:,.0f} numbers
 #
 # A launch does not wait until the kernel has run. It puts the kernel into a **queue**, and our
 # program goes on. The GPU takes kernels from the queue, one after the other. We build such a queue:
-# a second thread plays the device and does the work. Its first piece of work is to wait until our
-# last launch is made. Then come ten products of 1,000 x 1,000 matrices. When do we stop the clock?
+# a second thread plays the device and does the work.
+#
+# 1. The first piece of work in the queue: wait for a signal.
+# 2. Behind it we put ten products of 1,000 x 1,000 matrices.
+# 3. We read the clock. The device is still waiting.
+# 4. We give the signal, wait until the queue is empty, and read the clock again.
 
 
 # %%
@@ -299,9 +302,10 @@ for name, config, batch in (("nano", NANO, 12), ("small", SMALL, 8)):
 assert longer == {"nano": "launches", "small": "arithmetic"}, "the small model waits for launches"
 
 # %% [markdown]
-# For GPT-2 small the launches are hidden behind the arithmetic. For nano they are not, and then
-# **the GPU's speed does not matter at all**: on this count a T4, an H100 and an infinitely fast
-# GPU take the same time. (Section 5 adds the time of memory.) There are two ways out: more work in
+# For GPT-2 small the launches are hidden behind the arithmetic, which takes 50 times as long. For
+# nano they are not, and then **the GPU's speed does not matter at all**: on this count, with the
+# same program making the launches, a T4, an H100 and an infinitely fast GPU take the same time.
+# (Section 5 adds the time of memory.) There are two ways out: more work in
 # each launch (a larger batch, a larger model), or fewer launches. One kernel in place of several is
 # called **fusing**. Lesson 22 has a third way, recorded graphs.
 
@@ -332,9 +336,9 @@ for name, (cores, ghz, memory, rate, _) in DEVICES.items():
 # 50 to 100 operations.** A kernel that does less with each number lets the cores wait.
 #
 # Bandwidth is one side of memory. The other is **latency**: the time between a request and the
-# arrival of the bytes. On a GPU it is hundreds of clock ticks; we compute with 300 nanoseconds and
-# with 600. To use the full bandwidth, many requests must be under way at the same time. How many
-# bytes? This is **Little's law**: what is under way = rate x time.
+# arrival of the bytes. Data sheets do not give it. We assume some hundreds of clock ticks, and
+# compute with 300 nanoseconds and with 600. To use the full bandwidth, many requests must be under
+# way at the same time. How many bytes? This is **Little's law**: what is under way = rate x time.
 #
 # $$
 # \text{bytes in flight} = \text{bandwidth} \times \text{latency}
@@ -342,20 +346,21 @@ for name, (cores, ghz, memory, rate, _) in DEVICES.items():
 
 # %%
 LATENCIES = (300e-9, 600e-9)  # seconds: our assumptions
-print("             bytes in flight at   threads held   bytes for each thread at")
-print("device         300 ns     600 ns        at once       300 ns     600 ns")
+print("             bytes in flight at   threads held   if each requests   bytes for each at")
+print("device         300 ns     600 ns        at once            4 bytes    300 ns   600 ns")
 for name, (_, _, memory, _, threads) in DEVICES.items():
     in_flight = [memory * latency for latency in LATENCIES]
     print(f"{name:10} {in_flight[0]:10,.0f} {in_flight[1]:10,.0f} {threads:14,}", end=" ")
-    print(f"{in_flight[0] / threads:12.1f} {in_flight[1] / threads:10.1f}")
+    print(f"{4 * threads:18,}", end=" ")
+    print(f"{in_flight[0] / threads:9.1f} {in_flight[1] / threads:8.1f}")
     assert in_flight[0] < 4 * threads < in_flight[1], "a float32 each: enough for 300 ns, not 600"
 
 # %% [markdown]
 # So a GPU holds many more threads than it has cores: while some wait for memory, others compute.
-# (The share of its places for threads that is filled is called *occupancy*.) If every place is
-# filled, one float32 (4 bytes) for each thread is enough at 300 nanoseconds, too little at 600. If
-# some places are empty, or if numbers have 16 bits, it is less still. Then each thread must request
-# more at once. Lesson 21 does that.
+# (The share of its places for threads that is filled is called *occupancy*.) Whether 4 bytes for
+# each thread are enough depends on the latency: by these figures yes at 300 nanoseconds, and no at
+# 600. If some places are empty, or if numbers have 16 bits, less is under way. Then each thread
+# must request more at once. Lesson 21 does that.
 
 # %% [markdown]
 # ## 5. The roofline
@@ -439,9 +444,11 @@ assert {one.name for one in everything if one not in by_memory} == {"matmul"}, "
 
 # %% [markdown]
 # Only products of matrices reach the ridge. **Everything else is less than 2 % of the arithmetic,
-# and more than half of the time** (computed for the reference, at the published peaks, with nothing
-# in a cache). Cores that are twice as fast would not help these launches. A cache would: x has 3.1
-# MB, and the caches of a T4, an A100 and an H100 have 4, 40 and 50 MB.
+# and more than half of the time** (computed for the reference, at the published float32 peaks, with
+# nothing in a cache). Cores that are twice as fast would not help these launches. A cache would: x
+# has 3.1 MB, and the caches of a T4, an A100 and an H100 have 4, 40 and 50 MB. "More than half" is
+# a number of this count, and of no other. With products in 16 bits it rises, and with fewer passes
+# over memory it falls: section 6 computes both.
 #
 # Section 3 compared nano's launches with its arithmetic alone. Here is the roofline of its step:
 
@@ -540,6 +547,27 @@ assert intensities["attention"] > RIDGE, "attention passes the ridge"
 kept = FUSED["attention"][1] / moved_and_work(BLOCK["attention"])[1]
 assert 0.45 < kept < 0.55, "of attention's operations, the mask leaves about half"
 
+
+# %%
+def milliseconds(name, fused, rate):
+    """Under the roof of a T4 whose products have this rate."""
+    if fused and name in FUSED:
+        moved, work = FUSED[name]
+        return 1e3 * max(moved / T4_MEMORY, work / (rate if name == "attention" else T4_RATE))
+    return 1e3 * sum(max(one.nbytes / T4_MEMORY, one.work / rate) for one in BLOCK[name])
+
+
+print("the whole block of GPT-2 small           ms   of it not in the 4 linear maps")
+shares = {}
+for fused, rate in ((False, T4_RATE), (True, T4_RATE), (False, 65e12), (True, 65e12)):
+    parts = {name: milliseconds(name, fused, rate) for name in BLOCK}
+    total = sum(parts.values())
+    shares[fused, rate] = 1 - parts["4 linear"] / total
+    what = f"{'fused' if fused else 'reference'}, products at {rate / 1e12:.1f} trillion"
+    print(f"{what:36}{total:7.2f} {shares[fused, rate]:25.0%}")
+assert shares[True, T4_RATE] < 0.2 < 0.5 < shares[False, T4_RATE], "fused: most is products"
+assert shares[True, 65e12] > 2 * shares[True, T4_RATE], "faster products: memory counts again"
+
 # %%
 of_32, of_128 = (work / moved for moved, work in (fused_costs(n)["attention"] for n in (32, 128)))
 print(f"attention, operations per byte: {of_32:.0f} with 32 queries, {of_128:.0f} with 128")
@@ -575,14 +603,19 @@ plot.save(figure, "20_roofline.png")
 
 # %% [markdown]
 # The slope is memory, and the flat part is arithmetic. Fusing moves a point to the right and so up
-# the slope, since far fewer bytes are moved. (In attention about half of the operations go too: the
-# mask hides them.) With 64 queries attention reaches the flat part. The library's kernel for
-# float32 has 32, so that its numbers fit into registers (lesson 21). It moves nearly twice the
-# bytes, and reaches the flat part only with the help of a cache: the keys and values of a head are
-# 0.5 MB, and a T4's cache has 4 MB. LayerNorm cannot reach it: with two passes, the minimum, memory
-# allows less than 4 % of a T4's peak rate. A residual sum has no triangle: its one launch
-# reads two arrays and writes one, the minimum. The roofline is an upper bound. How far below it a
-# kernel stays can only be measured.
+# the slope, since far fewer bytes are moved. (The table before the picture has a second rate: the
+# T4's 65 trillion for products in 16 bits. The bytes there are still those of float32.)
+#
+# - **Attention** with 64 queries reaches the flat part. About half of its operations go too: the
+#   mask hides them. The library's kernel for float32 has 32 queries, so that its numbers fit into
+#   registers (lesson 21). It moves nearly twice the bytes. Then it reaches the flat part only with
+#   the help of a cache: the keys and values of a head are 0.5 MB, and a T4's cache has 4 MB.
+# - **LayerNorm** cannot reach it. With two passes, the minimum, memory allows less than 4 % of a
+#   T4's peak rate.
+# - **GELU** moves to the right as LayerNorm does, and stays on the slope.
+# - **A residual sum** has no triangle: its one launch reads two arrays and writes one, the minimum.
+#
+# The roofline is an upper bound. How far below it a kernel stays can only be measured.
 
 # %% [markdown]
 # ## 7. In the library

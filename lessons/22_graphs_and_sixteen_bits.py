@@ -252,7 +252,7 @@ assert counts["kernels"] > 10 * counts["recorded"], "recorded: less than a tenth
 of_a_token = costs.flops_per_token(GPT2, GPT2Config(**SIZES["small"]))[1]
 NARROW = GPT2Config(**(SIZES["small"] | {"n_embd": 24, "vocab_size": 65}))  # as many launches
 with a_gpu_that_does_nothing(), ops.using("cuda"):
-    of_small = launches_of_step(True, NARROW, (8, 1024))
+    of_small = launches_of_step(True, NARROW, (8, 1024))  # lesson 20's 520, and four copies
 print(f"GPT-2 small: {of_small} launches, at {LAUNCH_US} us {of_small * LAUNCH_US / 1e3:.1f} ms")
 print("texts of 1,024   H100 at half its peak   it waits if a launch costs more than   recorded")
 waits_above = {}
