@@ -431,76 +431,40 @@ def pairs_in_tiles(length, width):
     return sum((length - first) * min(width, length - first) for first in range(0, length, width))
 
 
-print("positions   pairs, whole   pairs, tiles   products x pairs: tiles / whole   time, measured")
+print("positions   pairs, whole   pairs, tiles   products x pairs: tiles / whole")
 for length in LENGTHS:
     some = pairs_in_tiles(length, 64)
     arithmetic = 7 * some / (6 * length**2)
-    whole_s, tile_s = (seconds for _, seconds in measured[length])
-    columns = f"{arithmetic:31.2f}   {tile_s / whole_s:14.2f}"
-    print(f"{length:9,}   {length**2:12,}   {some:12,}   {columns}")
+    print(f"{length:9,}   {length**2:12,}   {some:12,}   {arithmetic:31.2f}")
 assert pairs_in_tiles(2048, 64) == 2048 * (2048 + 64) // 2, "about half of all pairs"
 assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six products"
 
 # %% [markdown]
 # Without a mask the cost would be 7/6: 17 % more arithmetic. To compute something again in order
-# not to keep it was called *checkpointing* in lesson 00. Whether it also saves time depends on the
-# machine: the last column says what it does on yours, beside the 0.60 that the count predicts. It
-# need not agree. Dao et al. report shorter times on GPUs; lesson 20 computes a reason: to write and
-# read a large table takes longer than to compute it.
+# not to keep it was called *checkpointing* in lesson 00. Does less arithmetic also take less time?
+# In the table of section 7's first cell, our tiles may take longer than the whole. They are written
+# to be read: each tile makes its own small products and new arrays. So this comparison says nothing
+# about the method. Dao et al. report shorter times on GPUs; lesson 20 computes a reason: to write
+# and read a large table takes longer than to compute it.
 
 # %% [markdown]
 # ## 8. In the library
 #
 # The library has attention in tiles twice. On a processor (`minigpt/ops/fast/attention.py`) a tile
 # has 64 *queries*, and they meet all their keys at once. So each row is complete, and an ordinary
-# softmax is enough. `_exp(e)` puts exp(e) in the place of the scores e and returns the sum of each
-# row. It subtracts no m, so lse is just log z; this is kept. Where a sum is too large or too small
-# for that, `_exp_shifted` subtracts m and puts m + log z into `log_z`. `q_g`, `k_g` and `v_g` are
-# the heads that one thread computes; `out_heads` is where their output belongs.
+# softmax is enough. These are its three steps. At first `e` holds the scores of a tile. `_exp`
+# changes them in place, so afterwards `e` holds their exponentials, and returns the sum z of each
+# row. It subtracts no m, so lse is just log z. (Where a sum is too large or too small for that, the
+# library computes the tile again, with m.) `v_g` has the values of the heads of one thread:
 #
 #     # minigpt/ops/fast/attention.py
 #     z = _exp(e)
 #     ...
-#     np.log(z, out=log_z)
-#     if not np.abs(log_z).max() < SAFE:
-#         e = _scores(q_g, k_g, rules, tile)
-#         z = _exp_shifted(e, log_z)
-#     ...
 #     o = e @ v_g[:, :, seen]
 #     np.divide(o, z, out=out_heads[*g, rows])
 #
-# On a GPU a tile must fit into a very small memory close to the arithmetic (lesson 21), so keys
-# come in tiles too, and the online softmax is needed. A block of 8 x 8 threads owns 32 queries of
-# a head and meets keys in tiles of 32. Of these 32 x 32 scores each thread computes 4 x 4. Why not
-# one score for each thread? A thread with one score reads two numbers for each multiplication, and
-# would wait for the small memory most of the time. With 4 x 4 scores it reads eight numbers, from
-# four queries and four keys, and makes 16 multiplications: **a number that is read is used four
-# times.** (Lesson 21 counts this for the product of two matrices.)
-#
-# These lines are C. `wide` is the type of a sum (float for float32), and r and c count the four
-# queries and the four keys of a thread. `largest` is our m, and `sum` is our z. `o[r]` is the
-# thread's part of a row of o, and `multiply` multiplies each number in it. `row_max` and `row_sum`
-# combine the values of the threads of a row. So all of them use the same m, and each adds up z for
-# its own keys until the end. `sees_nothing` is true for a query that sees no key. m + log z, or 0
-# for such a query, is stored as lse:
-#
-#     # minigpt/ops/cuda/attention.cu
-#     new_largest = row_max(new_largest);
-#     wide rescale = exp(largest[r] - new_largest);
-#     largest[r] = new_largest;
-#     sum[r] *= rescale;
-#     multiply(o[r], rescale);
-#     ...
-#     wide e = exp(s[r][c] - largest[r]);
-#     sum[r] += e;
-#     ...
-#     sum[r] = row_sum(sum[r]);
-#     bool sees_nothing = !PLAIN && sum[r] == 0;
-#     multiply(o[r], sees_nothing ? 0 : 1 / sum[r]);
-#
-# (`PLAIN`: there is only the causal mask, so each query sees at least itself. Where the factors of
-# products may be rounded to fewer bits, `attention_mma.cu` has other kernels, with the same online
-# softmax: lessons 21 and 22.)
+# On a GPU a tile must fit into a very small memory close to the arithmetic, so keys come in tiles
+# too, and the online softmax is needed. Lesson 21 has the lines of its kernel.
 
 # %%
 QKV, DBIG = (np.random.default_rng(3).standard_normal((1, 512, c)) for c in (3 * 128, 128))
@@ -521,7 +485,7 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 
 # %% [markdown]
 # The kernels for a GPU are judged by a program that plays the GPU on a processor (lesson 21). They
-# have not yet been run on a GPU: the waiting above is counted, not measured.
+# have not yet been run on a GPU.
 
 # %% [markdown]
 # ## 9. Paper and code
@@ -530,16 +494,18 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 #   rescales o together with them.
 # - **Forward.** FlashAttention's algorithm 1 has keys in its outer loop, as our NumPy has, and
 #   writes o back after each tile. Our GPU kernel has queries outside, so that o stays close to the
-#   arithmetic. So does the paper's sequel (Dao 2023, arXiv 2307.08691). The paper keeps m and z
-#   for the backward pass; we keep lse, one number instead of two.
-# - **Backward.** Algorithm 4 visits each pair of tiles once, with five products. One of them adds
-#   to rows of dq that other tiles add to as well. Where tiles are computed at the same time, they
-#   have to wait for each other there, or the sum has no fixed sequence. Our GPU code has two
-#   kernels, one for queries and one for keys. They make two products twice, seven in this pass,
-#   and give the same bits every time.
-# - **How much is moved.** The paper's theorem 2: with a fast memory for M numbers, about T²D²/M
-#   numbers are moved between the slow and the fast memory; ordinary attention moves about TD + T².
-#   With D = 64 and a fast memory of 100 KB, M = 25,000 in float32, D²/M is a sixth.
+#   arithmetic. The paper keeps m and z for the backward pass. Its sequel (Dao 2023, arXiv
+#   2307.08691) has both things that we have: queries outside, and lse, one number instead of two.
+# - **Backward.** Algorithm 4 visits each pair of tiles once, with five products: S (the scores
+#   again), dP, dV, dQ and dK. The product for dQ adds to rows that other tiles add to as well.
+#   Where tiles are computed at the same time, they have to wait for each other there, or the sum
+#   has no fixed order. Our GPU code has two kernels. One goes along the queries and makes S, dP and
+#   dQ. The other goes along the keys and makes S, dP, dV and dK. That is seven products, two of
+#   them twice, and the same bits every time.
+# - **How much is moved.** The paper's theorem 2: with a fast memory for M numbers, where D <= M <=
+#   TD, the numbers that are moved grow as T²D²/M. Ordinary attention moves TD + T² of them. Both
+#   are orders of magnitude: constant factors are left out. With D = 64 and M = 25,000 (100 KB in
+#   float32), D²/M is about a sixth. So of the T² about a sixth is left, up to such a factor.
 # - **Dropout** of shares works in tiles, because a key and a position give its random bits again
 #   (lesson 07).
 

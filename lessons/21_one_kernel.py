@@ -356,8 +356,8 @@ if play(WARP_SUM + BY_WARP, "by_warp", 10, (32, 4), by_warp, MEAN, RSTD, XN, G, 
 # section 4). But dg and db are sums over all *rows*. If every thread adds to the same number, they
 # disturb each other: to add, a thread reads the old sum, adds, and writes the new sum, and between
 # these another thread may have written. This is called a **race condition**, or a race. The program
-# that plays kernels runs each launch twice, with its threads in two sequences, and compares. (It
-# runs one thread after the other, so no addition is lost here. But in another sequence the sum is
+# that plays kernels runs each launch twice, with its threads in two orders, and compares. (It
+# runs one thread after the other, so no addition is lost here. But in another order the sum is
 # rounded differently, and its last bits show the race.)
 
 # %%
@@ -379,7 +379,7 @@ judge_finds("race", "all threads add to one number",
 large, one = np.float32(1e8), np.float32(1)
 print(f"(1e8 + 1) - 1e8 = {(large + one) - large:.0f}", end=", but ")
 print(f"(1e8 - 1e8) + 1 = {(large - large) + one:.0f}")
-assert (large + one) - large == 0 and (large - large) + one == 1, "the sequence matters"
+assert (large + one) - large == 0 and (large - large) + one == 1, "the order matters"
 
 
 def one_by_one(numbers):
@@ -390,15 +390,15 @@ def one_by_one(numbers):
 draw = np.random.default_rng(4)
 column = draw.standard_normal(4096, dtype=np.float32)
 results = {float(one_by_one(draw.permutation(column))) for _ in range(200)}
-print(f"4,096 numbers, added in 200 sequences: {len(results)} different sums,", end=" ")
+print(f"4,096 numbers, added in 200 orders: {len(results)} different sums,", end=" ")
 print(f"{min(results):.5f} to {max(results):.5f}")
-assert len(results) > 20, "the sum depends on the sequence"
+assert len(results) > 20, "the sum depends on the order"
 assert max(abs(value - math.fsum(column)) for value in results) < 1e-3, "the differences are small"
 
 # %% [markdown]
 # The differences are small. But with atomic additions two runs of the same training need not end in
 # the same bits, and then a small mistake can look like rounding. **So no kernel of this library
-# adds atomically. Each sum has a fixed sequence.** The rows are divided into stripes, and one
+# adds atomically. Each sum has a fixed order.** The rows are divided into stripes, and one
 # kernel is launched twice:
 #
 # 1. The first launch reads x (rows, columns). A thread adds up one column of one stripe, row after
@@ -728,6 +728,25 @@ if play(library, "layernorm_forward", 5, (32, 8), *given):
 # of 256 are 768. Then a thread may use 65,536 / 768 = 85 registers. Four blocks would leave it 64,
 # too few beside the 24 of its part of a row. `SMALL` is true where that part needs at most 24
 # registers, as for 768 numbers; for longer rows two blocks must do.
+#
+# **Attention** (lesson 18). A block of 8 x 8 threads owns 32 queries of a head and meets keys in
+# tiles of 32. Of these 32 x 32 scores each thread computes 4 x 4, as in rung 3. It reads eight
+# numbers from shared memory, of four queries and four keys, and makes 16 multiply-adds: each number
+# that is read is used four times. This is the online softmax. r and c count the four queries and
+# the four keys of a thread; `largest` is m of lesson 18, and `sum` is z; `o[r]` is the thread's
+# part of a row of o. `row_max` and `row_sum` combine the values of the threads of a row:
+#
+#     # minigpt/ops/cuda/attention.cu
+#     new_largest = row_max(new_largest);
+#     wide rescale = exp(largest[r] - new_largest);
+#     largest[r] = new_largest;
+#     sum[r] *= rescale;
+#     multiply(o[r], rescale);
+#     ...
+#     wide e = exp(s[r][c] - largest[r]);
+#     sum[r] += e;
+#     ...
+#     sum[r] = row_sum(sum[r]);
 #
 # For the gradients of g and b the library uses stripes too, with eight warps for each stripe, and
 # at most 256 stripes (`kernels.stripe_of`).
