@@ -30,11 +30,12 @@ import numpy as np
 
 from minigpt import ops, plot
 from minigpt.device.threads import set_threads
+from minigpt.learn.counting import LAUNCH
 from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 from minigpt.nn import optim
 
 set_threads(1)  # small arrays: a second thread would only be in the way
-LAUNCH_US, KERNEL_US, KERNELS = 5, 2, 12
+LAUNCH_US, KERNEL_US, KERNELS = round(1e6 * LAUNCH), 2, 12
 one_by_one = [(LAUNCH_US * (n + 1), KERNEL_US) for n in range(KERNELS)]
 in_a_graph = [(LAUNCH_US + KERNEL_US * n, KERNEL_US) for n in range(KERNELS)]
 figure, panels = plot.plt.subplots(2, 1, figsize=(8.5, 4.6), sharex=True)
