@@ -586,8 +586,8 @@ assert np.allclose(predicted, [bounds[1], bounds[8]]), "the library's prediction
 # bfloat16 (lesson 17). One instruction of a warp, `mma`, adds the product of a (16,16) and b (16,8)
 # to c (16,8). That is 2,048 multiply-adds. No lane has a whole matrix: each of the 32 lanes holds
 # 8 numbers of a, 4 of b and 4 of c in its registers. What one lane holds is called a **fragment**.
-# NVIDIA's manual says which numbers these are: that is how the unit is built, and no program can choose
-# another way. The color is the lane:
+# NVIDIA's manual says which numbers these are: that is how the unit is built, and no program can
+# choose another way. The color is the lane:
 
 # %%
 figure, panels = plot.plt.subplots(1, 3, figsize=(9.4, 5), width_ratios=(16, 8, 8))
