@@ -137,7 +137,7 @@ class LocalMemory(Variables):
         super().__init__(variables, threads, shadow=False)
 
     def copy_of(self, threads, lanes):
-        return np.arange(threads.n) if lanes is None else lanes
+        return threads.numbers(lanes)
 
 
 class SharedMemory(Variables):

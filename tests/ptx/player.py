@@ -40,6 +40,20 @@ class Clock:
         return np.arange(self.now - n, self.now, dtype=np.int32)
 
 
+class Registers(dict):
+    """{name: its numbers, one of each thread}. What nothing was put into yet holds anything: all bits are set."""
+
+    def __init__(self, declared: dict[str, np.dtype], threads: int):
+        super().__init__()
+        self.declared, self.threads = declared, threads
+
+    def __missing__(self, name):
+        dtype = self.declared[name]
+        anything = np.full(self.threads * dtype.itemsize, 0xFF if dtype != np.bool_ else 1, np.uint8)
+        self[name] = anything.view(dtype)
+        return self[name]
+
+
 class Threads:
     """The threads of some blocks of a launch: their registers, and where in the program they are.
 
@@ -66,7 +80,7 @@ class Threads:
         for name, whole in (("%ntid", block), ("%nctaid", grid)):
             for axis, length in zip("xyz", whole):
                 self.special[f"{name}.{axis}"] = np.full(self.n, length, np.uint32)
-        self.registers = {name: _anything(self.n, dtype) for name, dtype in kernel.registers.items()}
+        self.registers = Registers(kernel.registers, self.n)
         self.memory = {
             "global": memory,
             "shared": SharedMemory(kernel.shared, blocks),
@@ -74,11 +88,10 @@ class Threads:
         }
         self.at = np.zeros(self.n, np.int64)  # the instruction that comes next
         self.ready, self.done, self.at_barrier = np.ones(self.n, bool), np.zeros(self.n, bool), np.zeros(self.n, bool)
-        self.phase, self.phase_of_warp = np.empty((2, self.n), np.int32)
         self.phase, self.phase_of_warp = np.empty(self.n, np.int32), np.empty(self.n, np.int32)
         self.turn = np.zeros(self.n, np.int8)
-        everyone = np.arange(self.n)
-        self._new_phase(everyone)
+        self.everyone = np.arange(self.n)
+        self._new_phase(self.everyone)
         self.phase_of_warp[:] = clock.next(self.warps)[self.warp_here]
 
     # --- what steps use ---
@@ -88,7 +101,7 @@ class Threads:
         return values if lanes is None else values[lanes]
 
     def numbers(self, lanes) -> np.ndarray:
-        return np.arange(self.n) if lanes is None else lanes
+        return self.everyone if lanes is None else lanes
 
     def each(self, values, lanes):
         """One number for each lane, where there may be one for all."""
@@ -250,7 +263,3 @@ def play(program: Program, grid, block, arguments: dict, memory: GlobalMemory, s
             some = numbers[begin : begin + at_once]
             Threads(program, grid, block, some, arguments, memory, clock, draw).play()
 
-
-def _anything(n: int, dtype: np.dtype) -> np.ndarray:
-    """What a register holds before something is put there."""
-    return np.full(n * dtype.itemsize, 0xFF, np.uint8).view(dtype) if dtype != np.bool_ else np.ones(n, bool)

@@ -21,10 +21,7 @@ class Step(NamedTuple):
 
     of: Instruction
     take: Callable | None
-
-    @property
-    def waits_for_its_warp(self) -> bool:
-        return self.of.name in OF_WARPS or (self.of.name == "bar" and self.of.modifiers[0] == "warp")
+    waits_for_its_warp: bool
 
 
 class Program:
@@ -34,7 +31,7 @@ class Program:
         self.kernel = kernel
         self.clean = without_subnormals(kernel)
         self.places = laid_out(kernel.shared)[0] | laid_out(kernel.local)[0]  # of each variable
-        self.steps = [Step(one, self._step(one)) for one in kernel.instructions]
+        self.steps = [Step(one, self._step(one), _is_of_a_warp(one)) for one in kernel.instructions]
 
     def _step(self, one: Instruction):
         if one.name in CONTROL:
@@ -249,6 +246,10 @@ class Program:
                 put(threads, lanes, values)
 
         return take
+
+
+def _is_of_a_warp(one: Instruction) -> bool:
+    return one.name in OF_WARPS or (one.name == "bar" and one.modifiers[0] == "warp")
 
 
 def _guarded(take, condition, unless: bool):
