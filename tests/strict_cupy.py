@@ -10,6 +10,9 @@ told each call: its name, its arguments and what it returned.
 
 Refused too, though CuPy allows it: np.exp(x), for which it would take cupy.exp(x); NumPy's array as a value of
 x[[0, 1]] = value, which it would copy; and an index out of range, which it would wrap around.
+
+What CuPy does with bfloat16, other than NumPy with ml_dtypes, is in `as_cupy` and `add_at`, each rule with the file of
+CuPy 14.2.0 that it is read from.
 """
 
 import functools
@@ -27,6 +30,20 @@ BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".
 OTHERS = "lt le eq ne gt ge neg pos abs invert bool int float complex len repr".split()
 # Some of what NumPy has and CuPy has not, for where CuPy is not installed.
 ABSENT, NO_OPTIONS = "block ctypes errstate insert longdouble nditer setflags vecdot".split(), {"initial", "where"}
+
+# bfloat16: what has no loop for it in CuPy takes the first that fits, that of float32. cupy/_sorting/search.py
+# (_where_ufunc), cupy/_core/_routines_statistics.pyx (_argmax, _argmin) and _routines_logic.pyx (_all, _any).
+IN_FLOAT32 = {"where", "argmax", "argmin", "all", "any"}
+# These add in float32 and round at the end, NumPy after each number: cupy/_core/_routines_math.pyx, _sumprod_types, and
+# _routines_statistics.pyx, _ndarray_mean. The same file's _var gives float64 for all but float16 and float32.
+ROUNDED_ONCE, IN_FLOAT64 = {"sum", "prod", "mean"}, {"var", "std"}
+# thrust has no type for it: cupy/cuda/common.pyx, _get_dtype_id. Of sums as they grow CuPy's own tests have none
+# (tests/cupy_tests/core_tests/test_bfloat16.py): they are refused here too.
+NOT_OF_BFLOAT16 = {"sort", "argsort", "lexsort", "partition", "argpartition", "cumsum", "cumprod", "searchsorted"}
+PRODUCTS = {"matmul", "dot", "__matmul__", "__rmatmul__"}
+# cupy/_core/_routines_indexing.pyx, _scatter_op_single: what add.at adds is of one of these.
+ADDED_AT = {"int32", "int64", "float16", "float32", "float64", "uint32", "uint64"}
+order = None  # a numpy.random.Generator: add.at adds floats in another order each time, as CuPy's atomicAdd may
 
 READING = {"__bool__", "__int__", "__float__", "__complex__", "__repr__"}
 tape = None  # while a graph is recorded: [(what computes, what it returned)]
@@ -82,6 +99,73 @@ def operand(value):
     return unwrap(value)
 
 
+def is_low(value) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.name == "bfloat16"
+
+
+def widened(value):
+    """An operand, or several, with float32 for bfloat16."""
+    if type(value) in (list, tuple):
+        return type(value)(map(widened, value))
+    return value.astype(np.float32) if is_low(value) else value
+
+
+def as_cupy(name: str, work, operands: tuple, dtype=None, out=None):
+    """work(*operands) with the dtypes that CuPy computes in where one of the operands is bfloat16, and gives.
+
+    dtype, out: the options of this name. Raises TypeError for what CuPy refuses, or is not known to compute.
+    """
+    low = [value for value in operands if is_low(value)]
+    if not low:
+        return work(*operands)
+    if name in NOT_OF_BFLOAT16:
+        raise TypeError(f"{name} of bfloat16")
+    if name in PRODUCTS:
+        return _product(name, work, operands, low, out)
+    if name in IN_FLOAT32:
+        return work(*map(widened, operands))
+    if name in IN_FLOAT64 and dtype is None and out is None:
+        return work(*(value.astype(np.float64) if is_low(value) else value for value in operands))
+    if name in ROUNDED_ONCE and dtype is None and out is None:
+        return np.asarray(work(*map(widened, operands))).astype(low[0].dtype)
+    return work(*operands)
+
+
+def _product(name, work, operands, low, out):
+    """Of two axes: a product of bfloat16 is bfloat16, where NumPy gives float32 (test_bfloat16.py, test_matmul).
+
+    Of more axes it is refused: cupy/_core/_routines_linalg.pyx, matmul, hands what is not in 'efdFD' to a kernel for
+    whole numbers, which knows no bfloat16 (github.com/cupy/cupy/pull/10317, "Fix batched/broadcasted matmul BF16
+    crash").
+    """
+    given = [value for value in operands if isinstance(value, np.ndarray)]
+    if len(low) < len(given):
+        return work(*operands)
+    if max(value.ndim for value in given) > 2 and name != "dot":
+        raise TypeError("bfloat16 has no product of several matrices in CuPy")
+    product = np.matmul(*map(widened, given[::-1] if name == "__rmatmul__" else given)).astype(low[0].dtype)
+    if out is None:
+        return product
+    out[...] = product
+    return out
+
+
+def add_at(array: np.ndarray, index, values) -> None:
+    """np.add.at, of what CuPy's atomicAdd adds, and in its order: any.
+
+    Raises TypeError as cupy/_core/_routines_indexing.pyx does, _scatter_op_single.
+    """
+    if array.dtype.name not in ADDED_AT:
+        raise TypeError(f"cupy.add.at only supports {', '.join(sorted(ADDED_AT))} as data type")
+    if order is None:
+        np.add.at(array, index, values)
+        return
+    places = np.arange(array.size).reshape(array.shape)[index]
+    drawn = order.permutation(places.size)
+    values = np.broadcast_to(values, places.shape).ravel()[drawn]
+    np.add.at(array, np.unravel_index(places.ravel()[drawn], array.shape), values)
+
+
 def index_of(index) -> tuple:
     """An index as NumPy takes it: lists and NumPy arrays are allowed here. Its ... makes a view of a single element."""
     parts = index if isinstance(index, tuple) else (index,)
@@ -113,11 +197,16 @@ def function(ours, known):
             raise TypeError(f"Wrong arguments {wrong}")
         args = [*map(operand, args)] if of_elements else unwrap(args)
         options = {name: unwrap(option) for name, option in options.items()}
-        operands = getattr(ours, "__self__", None), *args, options.get("out")  # of a method: its array
-        return computed(ours.__name__, operands, lambda: ours(*args, **options))
+        name, array = ours.__name__, getattr(ours, "__self__", None)  # of a method: its array
+        work, given = ours, tuple(args)
+        if isinstance(array, np.ndarray):
+            work, given = getattr(np.ndarray, name), (array, *args)
+        work = functools.partial(work, **options)
+        chosen = options.get("dtype"), options.get("out")
+        return computed(name, (array, *args, options.get("out")), lambda: as_cupy(name, work, given, *chosen))
 
     if of_elements and ours.signature is None:
-        call.at = function(ours.at, known and known.at)
+        call.at = function(add_at if ours is np.add else ours.at, known and known.at)
     return call
 
 
@@ -160,7 +249,8 @@ class ndarray:
         if name in READING:
             read()
         others = [*map(operand, others)]
-        result = computed(name, (self._array, *others), lambda: getattr(self._array, name)(*others))
+        operands = self._array, *others
+        result = computed(name, operands, lambda: as_cupy(name, getattr(np.ndarray, name), operands))
         in_place = isinstance(result, ndarray) and result._array is self._array
         return self if in_place else result
 

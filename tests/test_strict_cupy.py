@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import strict_cupy
 
-from minigpt.device.arrays import array_module, device_of, to_device, to_numpy
+from minigpt.device.arrays import array_module, device_of, named_dtype, to_device, to_numpy
 from minigpt.device.gpu import cuda_problem
 from minigpt.errors import InputError
 
@@ -197,3 +197,116 @@ def test_the_backend_takes_it_for_a_gpu(three):
     assert device_of(x) == "cuda" and device_of(a) == "cpu"
     with pytest.raises(InputError, match="argument 1 is CuPy, argument 2 is NumPy"):
         array_module(x, a)
+
+
+# --- bfloat16 ---------------------------------------------------------------------------------------------------------
+
+LOW = "bfloat16"
+GIVES = {  # x (2,3) and many (2,3,3) of bfloat16, f (2,3) of float32, i (2,3) of int64
+    "x + x": (LOW, lambda xp, x, many, f, i: x + x),
+    "x * 2": (LOW, lambda xp, x, many, f, i: x * 2),
+    "x * 2.0": ("float32", lambda xp, x, many, f, i: x * 2.0),
+    "x + f": ("float32", lambda xp, x, many, f, i: x + f),
+    "x + i": ("float64", lambda xp, x, many, f, i: x + i),
+    "xp.exp(x)": (LOW, lambda xp, x, many, f, i: xp.exp(x)),
+    "xp.maximum(x, x)": (LOW, lambda xp, x, many, f, i: xp.maximum(x, x)),
+    "x == 0": ("bool", lambda xp, x, many, f, i: x == 0),
+    "xp.where(b, x, x)": ("float32", lambda xp, x, many, f, i: xp.where(x > 0, x, x)),
+    "xp.where(b, x, 0)": ("float32", lambda xp, x, many, f, i: xp.where(x > 0, x, 0)),
+    "x @ x.T": (LOW, lambda xp, x, many, f, i: x @ x.T),
+    "xp.matmul(x, x.T)": (LOW, lambda xp, x, many, f, i: xp.matmul(x, x.T)),
+    "x @ f.T": ("float32", lambda xp, x, many, f, i: x @ f.T),
+    "many @ f.T": ("float32", lambda xp, x, many, f, i: many @ f.T),
+    "x.sum(axis=0)": (LOW, lambda xp, x, many, f, i: x.sum(axis=0)),
+    "x.mean(axis=0)": (LOW, lambda xp, x, many, f, i: x.mean(axis=0)),
+    "x.max(axis=0)": (LOW, lambda xp, x, many, f, i: x.max(axis=0)),
+    "x.sum(dtype=xp.float32)": ("float32", lambda xp, x, many, f, i: x.sum(dtype=xp.float32)),
+    "x.var(axis=0)": ("float64", lambda xp, x, many, f, i: x.var(axis=0)),
+    "x.argmax(axis=0)": ("int64", lambda xp, x, many, f, i: x.argmax(axis=0)),
+    "(x > 0).any()": ("bool", lambda xp, x, many, f, i: (x > 0).any()),
+    "xp.concatenate([x, x])": (LOW, lambda xp, x, many, f, i: xp.concatenate([x, x])),
+    "x[i]": (LOW, lambda xp, x, many, f, i: x[i]),
+}  # fmt: skip
+REFUSED_IN_BFLOAT16 = {
+    "many @ many": lambda xp, x, many, f, i: many @ many,
+    "xp.matmul(many, many)": lambda xp, x, many, f, i: xp.matmul(many, many),
+    "x @ many": lambda xp, x, many, f, i: x @ many,
+    "xp.add.at(x, i, x)": lambda xp, x, many, f, i: xp.add.at(x, i[0], x[i[0]]),
+    "xp.sort(x)": lambda xp, x, many, f, i: xp.sort(x),
+}
+
+
+@pytest.fixture
+def of_bfloat16(device) -> tuple:
+    pytest.importorskip("ml_dtypes")
+    low, x = named_dtype(LOW), np.arange(6).reshape(2, 3) / 8
+    made = x.astype(low), np.ones((2, 3, 3), low), x.astype(np.float32), np.zeros((2, 3), np.int64)
+    moved = [to_device(array, device) for array in made]
+    return array_module(moved[0]), *moved
+
+
+@pytest.mark.parametrize("what", GIVES)
+def test_dtypes_that_bfloat16_gives(what, of_bfloat16):
+    dtype, function = GIVES[what]
+    assert function(*of_bfloat16).dtype.name == dtype
+
+
+@pytest.mark.parametrize("what", REFUSED_IN_BFLOAT16)
+def test_refuses_in_bfloat16_what_cupy_refuses(what, of_bfloat16):
+    """For what of it NumPy computes, float32 is given: it is the dtype that is refused."""
+    xp, *made = of_bfloat16
+    with pytest.raises((TypeError, ValueError)):
+        REFUSED_IN_BFLOAT16[what](xp, *made)
+    wide = [array.astype(xp.float32) if array.dtype.name == LOW else array for array in made]
+    REFUSED_IN_BFLOAT16[what](xp, *wide)
+
+
+def test_sums_of_bfloat16_are_rounded_once(of_bfloat16):
+    xp, x, *_ = of_bfloat16
+    ones = xp.ones(1000, x.dtype)
+    assert float(ones.sum()) == 1000 and float(ones.mean()) == 1 and float(ones @ ones) == 1000
+    product = xp.empty((1, 1), x.dtype)
+    xp.matmul(ones[None], ones[:, None], out=product)
+    assert float(product[0, 0]) == 1000
+    assert float(to_numpy(ones).sum()) < 1000, "NumPy rounds after each number: then no rule is needed"
+
+
+def test_the_functions_without_a_loop_for_bfloat16_are_those_of_cupy(of_bfloat16):
+    """As the installed CuPy says, for which it needs no GPU."""
+    cupy = pytest.importorskip("cupy")
+    low = named_dtype(LOW)
+    without = set()
+    for name in dir(np):
+        loops = getattr(getattr(cupy, name, None), "types", None)
+        if isinstance(getattr(np, name), np.ufunc) and loops and not any(low.char in loop for loop in loops):
+            without.add(name)
+    of_whole_numbers = {name for name in without if name.startswith("bitwise") or name.endswith(("shift", "cm", "gcd"))}
+    assert without - of_whole_numbers == {"divmod", "float_power", "invert", "logical_not", "logical_xor"}
+    assert not any(low.char in loop for loop in cupy._sorting.search._where_ufunc.types)
+    from cupy._core import _routines_logic, _routines_math, _routines_statistics
+
+    def has_loop(reduction):
+        return any(low in op.in_types for op in reduction._ops.ops)
+
+    assert not has_loop(_routines_logic.all) and not has_loop(_routines_logic.any)
+    assert has_loop(_routines_math.sum_auto_dtype) and has_loop(_routines_math.prod_auto_dtype)
+    assert has_loop(_routines_statistics.amax) and has_loop(_routines_statistics.amin)
+
+
+def test_atomic_sums_come_in_any_order(three, monkeypatch):
+    """The numbers are added, each time in another order: so two sums differ in their last bits."""
+    xp, x, _ = three
+    if xp is not strict_cupy.cupy:
+        pytest.skip("CuPy itself may or may not")
+    monkeypatch.setattr(strict_cupy, "order", np.random.default_rng(0))
+    numbers = xp.asarray(np.random.default_rng(1).standard_normal(300))
+    where = (slice(None), xp.asarray(np.arange(300) % 2))
+    sums = []
+    for _ in range(8):
+        out = xp.zeros((2, 2))
+        xp.add.at(out, where, numbers)
+        sums.append(to_numpy(out))
+    assert len({found.tobytes() for found in sums}) > 1
+    expected = np.zeros((2, 2))
+    np.add.at(expected, (slice(None), np.arange(300) % 2), to_numpy(numbers))
+    assert np.abs(np.array(sums) - expected).max() < 1e-12
