@@ -61,6 +61,11 @@ def to_numpy(array: Array) -> np.ndarray:
     return array if isinstance(array, (np.ndarray, np.generic)) else np.asarray(array)
 
 
+def scaled(array: Array, factor: float) -> Array:
+    """The array times a number, in its own dtype: bfloat16 times a Python float would be float32."""
+    return (array * factor).astype(array.dtype, copy=False)
+
+
 def device_of(array: Array) -> str:
     """Where an array lives: "cpu" or "cuda"."""
     return "cpu" if array_module(array) is np else "cuda"

@@ -42,8 +42,10 @@ class Parameter:
 def accumulate(parameter: Parameter, gradient: Array) -> None:
     """Add a gradient to a parameter's: the only place, besides `zero_grad`, that sets `.grad`.
 
-    A parameter that is used twice gets two gradients: the first is assigned, later ones are added to it.
+    A parameter that is used twice gets two gradients: the first is assigned, later ones are added to it. They have the
+    dtype of the weights, also where layers compute in bfloat16.
     """
+    gradient = gradient.astype(parameter.data.dtype, copy=False)
     if parameter.grad is None:
         parameter.grad = gradient
     else:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigpt.device.arrays import Array, array_module
+from minigpt.device.arrays import Array, array_module, scaled
 from minigpt.models.config import Config
 from minigpt.models.family.relative_attention import (
     distances_between,
@@ -86,7 +86,7 @@ class DisentangledAttention(TwoStreamAttention):
         if q_far is not None:
             of_keys = far_scores(k, q_far, where.T)
             bias = bias + of_keys.swapaxes(-1, -2)
-        return q, cache.keep("bias", (bias * self.scale, DistanceCache(q, k, k_far, q_far, where)))
+        return q, cache.keep("bias", (scaled(bias, self.scale), DistanceCache(q, k, k_far, q_far, where)))
 
     def compare_backward(self, dq: Array, dk: Array, dbias: Array | None, cache: Cache) -> tuple[Array, Array]:
         """The gradients of q and k by the contents, and of the bias -> dq, dk (B,NH,T,D); the table gets its own"""
@@ -95,7 +95,7 @@ class DisentangledAttention(TwoStreamAttention):
         q, k, k_far, q_far, where = cache.pop("bias")
         n = self.config.n_distances
         n_alone = n if self.config.max_distance is None else n // 2
-        dbias = dbias * self.scale
+        dbias = scaled(dbias, self.scale)
         dk_far = dq_far = None
         if q_far is not None:
             # of_keys = far_scores(k, q_far, where.T), transposed

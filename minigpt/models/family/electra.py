@@ -217,7 +217,8 @@ class ELECTRA(Encoder):
         xp = array_module(logits)
         ids = to_device(as_array(ids, "ids are"), self.device)
         targets = to_device(as_array(targets, "targets are"), self.device)
-        p, _ = ops.softmax_forward(logits)
+        wide = np.promote_types(logits.dtype, np.float32)  # a sum that grows has no room in bfloat16
+        p, _ = ops.softmax_forward(logits.astype(wide, copy=False))
         place = fold(key if key is not None else Key.of(0), IN_DRAWING)
         chance = uniform(place, ids.shape, xp)
         below = p.cumsum(axis=-1) <= chance[..., None] * p.sum(axis=-1, keepdims=True)

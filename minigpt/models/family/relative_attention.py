@@ -35,7 +35,7 @@ def wider_and_wider(distance: Array, k: int, farthest: int) -> Array:
 
 def far_scores(q: Array, k_far: Array, where: Array) -> Array:
     """q (B,NH,T,D), k_far (NH,R,D), where (T,T) -> (B,NH,T,T): each query times row where[i, j] of a table"""
-    products = q @ k_far.swapaxes(-1, -2)
+    products = ops.batched_product(q, k_far.swapaxes(-1, -2))
     return take_distances(products, where)
 
 
@@ -46,8 +46,8 @@ def far_scores_backward(
     # scores = take_distances(products, where)
     dproducts = put_distances(dscores, where, k_far.shape[1], n_alone)
     # products = q k_far^T; all texts share the table
-    dk_far = (dproducts.swapaxes(-1, -2) @ q).sum(axis=0)
-    return dproducts @ k_far, dk_far
+    dk_far = ops.batched_product(dproducts.swapaxes(-1, -2), q).sum(axis=0)
+    return ops.batched_product(dproducts, k_far), dk_far
 
 
 def take_distances(products: Array, where: Array) -> Array:
@@ -62,13 +62,15 @@ def put_distances(d: Array, where: Array, n_rows: int, n_alone: int | None = Non
     """
     xp = array_module(d)
     t = len(where)
-    out = xp.zeros((*d.shape[:3], n_rows), d.dtype)
     rows = xp.arange(t)[:, None]
     if t <= (n_rows // 2 if n_alone is None else n_alone):
+        out = xp.zeros((*d.shape[:3], n_rows), d.dtype)
         out[:, :, rows, where] = d
-    else:
-        xp.add.at(out, (slice(None), slice(None), rows, where), d)
-    return out
+        return out
+    ids = rows * n_rows + where  # a row for each query and each row of the table
+    of_pairs = d.reshape(-1, t * t).T  # (T T, B NH)
+    sums = ops.sum_rows(of_pairs, ids.reshape(-1), t * n_rows).astype(d.dtype, copy=False)
+    return sums.T.reshape(*d.shape[:3], n_rows)
 
 
 def table_heads(table: Array, n_head: int) -> Array:

@@ -83,10 +83,10 @@ class BoundaryHead(Chain):
         shape, rows, left, right = cache.pop("edges")
         c = shape[-1]
         self.places_embed.backward(dx[..., 2 * c :], cache.pop("places"))
-        dh = xp.zeros(shape, dx.dtype)
-        xp.add.at(dh, (rows, left), dx[..., :c])
-        xp.add.at(dh, (rows, right), dx[..., c : 2 * c])
-        return dh
+        edges = xp.stack([left, right]) + rows * shape[1]  # (2,B,T): rows of h (B T,C)
+        of_edges = xp.stack([dx[..., :c], dx[..., c : 2 * c]])
+        dh = ops.sum_rows(of_edges.reshape(-1, c), edges.reshape(-1), shape[0] * shape[1])
+        return dh.astype(dx.dtype, copy=False).reshape(shape)
 
 
 class SpanBERT(Encoder):

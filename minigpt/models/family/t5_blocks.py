@@ -3,7 +3,7 @@
 import numpy as np
 
 from minigpt import ops
-from minigpt.device.arrays import Array
+from minigpt.device.arrays import Array, scaled
 from minigpt.models.config import Config
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
 from minigpt.models.family.encoder_decoder import Gradients, Stack
@@ -191,9 +191,9 @@ class T5Stack(Stack):
         """x (B,T,C) -> out (B,T,C): normalised, dropout, times the scale"""
         x = cache.keep("ln_f", self.ln_f.forward(x))
         x = cache.keep("last", ops.dropout_forward(x, rate=self.config.resid_pdrop, key=key))
-        return x * self.scale
+        return scaled(x, self.scale)
 
     def leave_backward(self, dout: Array, cache: Cache) -> Array:
         """dout (B,T,C) -> dx (B,T,C)"""
-        dx = ops.dropout_backward(dout * self.scale, cache.pop("last"))
+        dx = ops.dropout_backward(scaled(dout, self.scale), cache.pop("last"))
         return self.ln_f.backward(dx, cache.pop("ln_f"))

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigpt.device.arrays import Array, array_module
+from minigpt import ops
+from minigpt.device.arrays import Array, array_module, scaled
 from minigpt.models.config import Config
 from minigpt.models.family.relative_attention import (
     distances_between,
@@ -62,24 +63,25 @@ class RelativeAttention(TwoStreamAttention):
         where = distances_between(t, t, xp)
         to_far = q + _of_heads(self.v)
         to_segment = q + _of_heads(self.w)
-        of_segments = to_segment @ self.segments.value.transpose(1, 2, 0)  # (B,NH,T,2)
+        of_segments = ops.batched_product(to_segment, self.segments.value.transpose(1, 2, 0))  # (B,NH,T,2)
         bias = far_scores(to_far, k_far, where)
         bias = bias + xp.where(places.differs, of_segments[..., 1:], of_segments[..., :1])
+        bias = scaled(bias.astype(q.dtype, copy=False), self.scale)
         saved = BiasCache(to_far, to_segment, k_far, where, places.differs)
-        return q + _of_heads(self.u), cache.keep("bias", (bias * self.scale, saved))
+        return q + _of_heads(self.u), cache.keep("bias", (bias, saved))
 
     def compare_backward(self, dq: Array, dk: Array, dbias: Array, cache: Cache) -> tuple[Array, Array]:
         """The gradients of q + u, of k, and of the bias -> dq, dk (B,NH,T,D); those of what is learned arrive there"""
         to_far, to_segment, k_far, where, differs = cache.pop("bias")
-        dbias = dbias * self.scale
+        dbias = scaled(dbias, self.scale)
         # bias = bias + where(differs, of_segments[1], of_segments[0])
         different = (dbias * differs).sum(axis=-1)
         equal = dbias.sum(axis=-1) - different
         dof_segments = array_module(dq).stack([equal, different], axis=-1)
         # of_segments = to_segment @ segments
-        dto_segment = dof_segments @ self.segments.value.transpose(1, 0, 2)
-        dsegments = (dof_segments.swapaxes(-1, -2) @ to_segment).sum(axis=0)  # (NH,2,D)
-        accumulate(self.segments, dsegments.swapaxes(0, 1))
+        dto_segment = ops.batched_product(dof_segments, self.segments.value.transpose(1, 0, 2))
+        dsegments = ops.batched_product(dof_segments.swapaxes(-1, -2), to_segment).sum(axis=0)  # (NH,2,D)
+        accumulate(self.segments, array_module(dq).ascontiguousarray(dsegments.swapaxes(0, 1)))
         # bias = far_scores(to_far, k_far, where)
         dto_far, dk_far = far_scores_backward(dbias, to_far, k_far, where)
         self.key_of_distance.backward(table_columns(dk_far), cache.pop("far"))  # the vectors of distances are fixed

@@ -31,7 +31,13 @@ from minigpt.ops.cuda.cross_entropy import (
     linear_cross_entropy_supports,
 )
 from minigpt.ops.cuda.dropout import dropout_backward, dropout_forward, dropout_supports
-from minigpt.ops.cuda.embedding import embedding_backward, embedding_forward, embedding_supports
+from minigpt.ops.cuda.embedding import (
+    embedding_backward,
+    embedding_forward,
+    embedding_supports,
+    sum_rows,
+    sum_rows_supports,
+)
 from minigpt.ops.cuda.gelu import gelu_backward, gelu_forward
 from minigpt.ops.cuda.kernels import accepts
 from minigpt.ops.cuda.layernorm import layernorm_backward, layernorm_forward, layernorm_supports
@@ -44,6 +50,19 @@ from minigpt.ops.cuda.soft_cross_entropy import (
     soft_cross_entropy_backward,
     soft_cross_entropy_forward,
     soft_cross_entropy_supports,
+)
+from minigpt.ops.cuda.widened import (
+    attention_backward,
+    attention_forward,
+    attention_supports,
+    batched_product,
+    batched_product_supports,
+    cross_entropy_backward,
+    cross_entropy_forward,
+    cross_entropy_supports,
+    softmax_backward,
+    softmax_forward,
+    softmax_supports,
 )
 
 DEVICE = "cuda"

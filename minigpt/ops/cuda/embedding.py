@@ -38,23 +38,34 @@ def embedding_forward(w, ids):
 
 
 def embedding_backward(dout, cache: EmbeddingCache):
-    """dout (*,C) -> dw (V,C)
+    """dout (*,C) -> dw (V,C)"""
+    w, ids = cache
+    return sum_rows(dout.reshape(-1, w.shape[1]), ids, len(w))
+
+
+def sum_rows_supports(rows, ids, n) -> str | None:
+    """The values of ids are not checked: a row whose id is out of range is left out."""
+    return embedding_supports(rows, ids)
+
+
+def sum_rows(rows, ids, n):
+    """rows (N,C), ids (N,) int from 0 to n - 1 -> sums (n,C), in the dtype that `wide` gives
 
     Positions are sorted by id, so equal ids form a run, and a block sums a segment of positions. The sum of a run that
-    begins there goes to dw, and that of the rest of an earlier run to rests; the second kernel adds these to dw.
+    begins there goes to sums, and that of the rest of an earlier run to rests; the second kernel adds these to sums.
     """
-    w, ids = cache
-    xp = array_module(w)
-    dout = xp.ascontiguousarray(dout)
+    xp = array_module(rows)
+    rows = xp.ascontiguousarray(rows)
+    ids = xp.ascontiguousarray(ids.astype(np.int64, copy=False))
     positions, by_id = positions_by_id(xp, ids)
-    n = len(ids)
-    segments = blocks(n, SEGMENT)
-    dw = xp.zeros(w.shape, wide(w.dtype))
-    rests = xp.empty((segments, w.shape[1]), wide(w.dtype))
-    sizes = (n, SEGMENT, *w.shape)
-    _launch("embedding_backward", segments, (dw, rests, dout), dw, rests, dout, positions, by_id, *sizes)
-    _launch("embedding_join", segments, (dw, rests), dw, rests, by_id, *sizes)
-    return dw
+    n_rows, columns = rows.shape
+    segments = blocks(n_rows, SEGMENT)
+    sums = xp.zeros((n, columns), wide(rows.dtype))
+    rests = xp.empty((segments, columns), wide(rows.dtype))
+    sizes = (n_rows, SEGMENT, n, columns)
+    _launch("embedding_backward", segments, (sums, rests, rows), sums, rests, rows, positions, by_id, *sizes)
+    _launch("embedding_join", segments, (sums, rests), sums, rests, by_id, *sizes)
+    return sums
 
 
 def positions_by_id(xp, ids):

@@ -10,6 +10,7 @@ The rules that every pair keeps:
 
 from minigpt.ops.reference.adam import adam_update, clip_gradients
 from minigpt.ops.reference.attention import attention_backward, attention_forward
+from minigpt.ops.reference.batched_product import batched_product
 from minigpt.ops.reference.composites import (
     cross_attention_backward,
     cross_attention_forward,
@@ -23,7 +24,7 @@ from minigpt.ops.reference.composites import (
 from minigpt.ops.reference.cosine_loss import cosine_loss_backward, cosine_loss_forward
 from minigpt.ops.reference.cross_entropy import cross_entropy_backward, cross_entropy_forward
 from minigpt.ops.reference.dropout import dropout_backward, dropout_forward
-from minigpt.ops.reference.embedding import embedding_backward, embedding_forward
+from minigpt.ops.reference.embedding import embedding_backward, embedding_forward, sum_rows
 from minigpt.ops.reference.gated_mlp import gated_mlp_backward, gated_mlp_forward
 from minigpt.ops.reference.gelu import gelu_backward, gelu_forward
 from minigpt.ops.reference.gelu_exact import gelu_exact_backward, gelu_exact_forward
@@ -41,7 +42,8 @@ from minigpt.ops.reference.softmax import softmax_backward, softmax_forward
 DEVICE = None  # any: arrays of NumPy and of CuPy
 
 COMPOSITES = ("mlp", "gated_mlp", "self_attention", "cross_attention", "linear_cross_entropy")
-FUNCTIONS = ("add", "adam_update", "clip_gradients")  # entries that are no pairs: nothing flows back through them
+# Entries that are no pairs: nothing flows back through them.
+FUNCTIONS = ("add", "adam_update", "batched_product", "clip_gradients", "sum_rows")
 
 
 def accepts(*arrays) -> None:
@@ -70,5 +72,5 @@ __all__ = [  # in the order of the book
     "self_attention_forward", "self_attention_backward",
     "cross_attention_forward", "cross_attention_backward",
     "linear_cross_entropy_forward", "linear_cross_entropy_backward",
-    "add", "adam_update", "clip_gradients",
+    "add", "adam_update", "batched_product", "clip_gradients", "sum_rows",
 ]  # fmt: skip
