@@ -233,11 +233,15 @@ def test_a_dtype_that_the_device_has_not_is_refused(text, tmp_path, monkeypatch)
         prepare(options(text, tmp_path / "a", dtype="int8"))
 
 
-@pytest.mark.parametrize("changes", [{"model": "lstm", "heads": 1}, {"heads": 1, "embd": 129}])
-def test_what_is_not_made_for_bfloat16_is_refused(changes, text, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("changes", "why"), [
+    ({"model": "lstm", "heads": 1}, "--model lstm has an LSTM, which needs float32"),
+    ({"model": "elmo", "heads": 1}, "--model elmo has an LSTM, which needs float32"),
+    ({"heads": 1, "embd": 129}, "heads above 128 numbers need float32"),
+])  # fmt: skip
+def test_what_is_not_made_for_bfloat16_is_refused(changes, why, text, tmp_path, monkeypatch):
     """Cells, and heads too large for the kernels of attention: CuPy cannot multiply stacks of matrices of bfloat16."""
     monkeypatch.setattr("minigpt.jobs.pretrain.preparation.check_precision", lambda name, device: None)
-    with pytest.raises(InputError, match="--dtype bfloat16: an LSTM, or heads above 128, need float32"):
+    with pytest.raises(InputError, match=f"--dtype bfloat16: {why}"):
         prepare(options(text, tmp_path / "a", dtype="bfloat16", **changes))
 
 

@@ -253,9 +253,12 @@ def _check_model(options: PretrainOptions, model: LanguageModel) -> None:
     """Raises InputError for what this model cannot do."""
     if options.checkpoint_blocks and not model.can_checkpoint_blocks:
         raise InputError(f"--checkpoint-blocks: an {options.model.upper()} has no blocks: leave it out")
-    too_large = model.config.n_embd > attention.LARGEST * model.config.n_head
-    if options.low and (too_large or not model.computes_in_bfloat16):
-        raise InputError(f"--dtype bfloat16: an LSTM, or heads above {attention.LARGEST}, need float32: leave it out")
+    if not options.low:
+        return
+    if not model.computes_in_bfloat16:
+        raise InputError(f"--dtype bfloat16: --model {options.model} has an LSTM, which needs float32: leave it out")
+    if model.config.n_embd > attention.LARGEST * model.config.n_head:
+        raise InputError(f"--dtype bfloat16: heads above {attention.LARGEST} numbers need float32: leave it out")
 
 
 def _check_memory(options: PretrainOptions, model: LanguageModel, available: int | None, processes: int) -> None:
