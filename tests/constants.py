@@ -41,6 +41,8 @@ PLACES = {
     "recorded_operations": "minigpt.jobs.pretrain.step.SMALL",
     "gradient_bucket": "minigpt.device.parallel.BUCKET",
     "large_file": "minigpt.data.corpus.LARGE",
+    "json_piece": "minigpt.files.json_items.PIECE",
+    "json_longest": "minigpt.files.json_items.LONGEST",
     "file_piece": "minigpt.data.corpus.PIECE",
     "story_attempts": "minigpt.data.stories.tasks.PATIENCE",
     "scored_tokens": "minigpt.evaluation.scoring.BATCH",

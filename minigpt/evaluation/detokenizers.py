@@ -9,6 +9,12 @@ import re
 
 from minigpt.errors import InputError
 
+SOURCES = {  # of the rewrites
+    "wikitext": "GPT-2 section 3.1; Megatron-LM, tasks/zeroshot_gpt/detokenizer.py",
+    "ptb": "GPT-2 sections 3.1 and 3.2; Megatron-LM, tasks/zeroshot_gpt/detokenizer.py",
+    "lambada": "GPT-2 section 3.3; the preprocessed file of OpenAI has these marks",
+}
+
 _ENDING_IN_S = ("as", "has", "his", "is", "its", "'s", "this", "was")  # an apostrophe after these begins a quotation
 _AFTER_SHORT_WORDS = "".join([rf"|(?<=\b{word} )" for word in _ENDING_IN_S])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from minigpt.errors import InputError
-from minigpt.evaluation.detokenizers import detokenized
+from minigpt.evaluation.detokenizers import SOURCES, detokenized
 from minigpt.evaluation.metrics import mean_interval
 from minigpt.evaluation.report import Measure, Report, perplexity_measure
 from minigpt.evaluation.scoring import Scored, log_probabilities, opening
@@ -55,7 +55,8 @@ def perplexity(
     ids = np.array(opening(tokenizer) + tokens)
     scored = _score_windows(model, ids, context, stride)
     measures = _measures(scored, text)
-    notes = [f"context {context}, stride {stride}: {len(scored):,} windows; de-tokeniser: {detokenize}"]
+    source = f" ({SOURCES[detokenize]})" if detokenize in SOURCES else ""
+    notes = [f"context {context}, stride {stride}: {len(scored):,} windows; de-tokeniser: {detokenize}{source}"]
     unknown = tokenizer.count_unknown(tokens)
     if unknown:
         notes.append(f"{unknown:,} of {len(tokens):,} tokens are unknown: the text they stand for was not predicted")

@@ -29,6 +29,7 @@ class Scored(NamedTuple):
     log_p: np.ndarray  # (N,) float64, in nats
     greedy: np.ndarray  # (N,) bool: is it the likeliest token of all?
     cut: int  # how many of the oldest tokens before them had no place in the model
+    greedy_left: np.ndarray | None = None  # (N,) bool: is it the likeliest of those that are not left out?
 
     @property
     def total(self) -> float:
@@ -49,13 +50,14 @@ def log_probabilities(
     rows: Sequence[Any],
     starts: int | Sequence[int] = 1,
     names: Sequence[str] | None = None,
+    left_out: Sequence[int] = (),
 ) -> list[Scored]:
     """Score each row of token ids from index `start` on.
 
     rows: N lists or arrays of ids, of any lengths. starts: 1 or more, one for all rows or one for each. Rows of like
     length share a forward pass, padded at the right, where a causal model does not look. A row that is too long for
-    the model loses its oldest tokens. names: what an error calls each row. Raises InputError for a row with nothing to
-    score, or with more than fits.
+    the model loses its oldest tokens. names: what an error calls each row. left_out: ids that a filter does not let
+    through, see `Scored.greedy_left`. Raises InputError for a row with nothing to score, or with more than fits.
     """
     room = model.config.n_positions + 1  # the last token of a row is only a target
     starts = np.broadcast_to(starts, len(rows))
@@ -72,7 +74,7 @@ def log_probabilities(
         group = order[first : first + size]
         group_rows = [rows[i] for i in group]
         group_starts = [starts[i] for i in group]
-        found = _one_pass(model, group_rows, group_starts)
+        found = _one_pass(model, group_rows, group_starts, left_out)
         for i, one in zip(group, found, strict=True):
             scored[i] = one
     return scored
@@ -86,7 +88,9 @@ def _check_row(length: int, start: int, room: int, name: str) -> None:
         raise InputError(f"{name} has {given}: give it 1 to {room - 1}, this model's positions, after 1 or more")
 
 
-def _one_pass(model: LanguageModel, rows: Sequence[Any], starts: Sequence[int]) -> list[Scored]:
+def _one_pass(
+    model: LanguageModel, rows: Sequence[Any], starts: Sequence[int], left_out: Sequence[int] = ()
+) -> list[Scored]:
     """Score rows by one forward pass. The last row is the longest."""
     room = model.config.n_positions + 1
     width = min(room, len(rows[-1]))
@@ -103,22 +107,28 @@ def _one_pass(model: LanguageModel, rows: Sequence[Any], starts: Sequence[int]) 
     states = h.reshape(-1, h.shape[-1])
     places = to_device(np.flatnonzero(wanted[:, 1:]), model.device)
     targets = to_device(ids[wanted], model.device)
-    log_p, greedy = _of_targets(model, states[places], targets)
+    log_p, greedy, greedy_left = _of_targets(model, states[places], targets, left_out)
     scored = []
     end = 0
     for n, cut in zip(wanted.sum(axis=1), cuts, strict=True):
         begin = end
         end = begin + n
-        scored.append(Scored(log_p[begin:end], greedy[begin:end], cut))
+        scored.append(Scored(log_p[begin:end], greedy[begin:end], cut, greedy_left[begin:end]))
     return scored
 
 
-def _of_targets(model: LanguageModel, h: Array, targets: Array) -> tuple[np.ndarray, np.ndarray]:
-    """h (N,C), targets (N,) -> log P of each target (N,) float64, is it the likeliest token (N,) bool"""
+def _of_targets(
+    model: LanguageModel, h: Array, targets: Array, left_out: Sequence[int] = ()
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """h (N,C), targets (N,) -> of each target log P (N,) float64; is it the likeliest token (N,) bool; of all that are
+    not left out (N,) bool
+    """
     xp = array_module(h)
+    others = xp.asarray(left_out, dtype=xp.int64)
     size = max(1, LOGITS // model.config.vocab_size)
     log_p = []
     greedy = []
+    greedy_left = []
     for first in range(0, len(targets), size):
         part = slice(first, first + size)
         y = targets[part]
@@ -130,7 +140,11 @@ def _of_targets(model: LanguageModel, h: Array, targets: Array) -> tuple[np.ndar
         likeliest = z.argmax(axis=-1)
         log_p.append(to_numpy(of_target - normalizer))
         greedy.append(to_numpy(likeliest == y))
-    return np.concatenate(log_p), np.concatenate(greedy)
+        if len(others):
+            z[:, others] = -xp.inf
+            likeliest = z.argmax(axis=-1)
+        greedy_left.append(to_numpy(likeliest == y))
+    return np.concatenate(log_p), np.concatenate(greedy), np.concatenate(greedy_left)
 
 
 # Texts.
@@ -151,12 +165,13 @@ def continuations(
     tokenizer: Tokenizer,
     pairs: Sequence[Pair],
     names: Sequence[str] | None = None,
+    left_out: Sequence[int] = (),
 ) -> list[Scored]:
     """For each pair (context, continuation), the tokens of the continuation scored after the context.
 
     A context may be empty. The two are encoded apart, so that it is certain where one ends; the space between them
-    belongs to the continuation. names: what an error calls each pair. Raises InputError for a continuation without
-    tokens, or with more than fits.
+    belongs to the continuation. names: what an error calls each pair. left_out: see `log_probabilities`. Raises
+    InputError for a continuation without tokens, or with more than fits.
     """
     encoded: dict[str, list[int]] = {}  # many pairs share a context
     rows = []
@@ -169,7 +184,7 @@ def continuations(
         before = opening(tokenizer) + encoded[context]
         rows.append(before + encoded[continuation])
         starts.append(max(1, len(before)))
-    return log_probabilities(model, rows, starts, names)
+    return log_probabilities(model, rows, starts, names, left_out)
 
 
 # Choices: which of several continuations is the likeliest?

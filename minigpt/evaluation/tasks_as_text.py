@@ -26,6 +26,7 @@ from minigpt.evaluation.prompts import (
 )
 from minigpt.evaluation.report import Measure, Report, accuracy_measure, notes_on_cuts, perplexity_measure
 from minigpt.evaluation.scoring import Pair, Scored, continuations, credit, opening, score_choices
+from minigpt.evaluation.stop_words import first_tokens
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
@@ -44,11 +45,13 @@ def lambada(
     passages: Sequence[str],
     *,
     detokenize: str = "none",
+    stop_words: bool = False,
 ) -> Report:
     """The last word of each passage, and, as OpenAI scored, its last token (GPT-2 section 3.3).
 
     A word is right if all its tokens are the likeliest. Perplexity: exp of the mean of -log P, of the whole word or of
-    its last token. detokenize: one of DETOKENIZERS. A passage that is one word after it is left out, and one whose last
+    its last token. detokenize: one of DETOKENIZERS. stop_words: is the accuracy measured a second time, with the words
+    of `minigpt.evaluation.stop_words` left out of what the model may choose? A passage that is one word after it is left out, and one whose last
     word is longer than the model's context; a note counts them. Raises InputError where none is left.
     """
     pairs = []
@@ -65,13 +68,19 @@ def lambada(
     notes = _left_out(one_word, len(pairs), f"are one word after --detokenize {detokenize}")
     notes += _left_out(long, len(pairs), f"end with a word of more than {model.config.n_positions} tokens to score")
     pairs = _others(pairs, one_word + long, notes)
-    scored = continuations(model, tokenizer, pairs)
+    left_out = first_tokens(tokenizer) if stop_words else []
+    scored = continuations(model, tokenizer, pairs, left_out=left_out)
     measures = []
     for unit, part in (("word", slice(None)), ("token", slice(-1, None))):
         right = [bool(one.greedy[part].all()) for one in scored]
         losses = [-one.log_p[part].sum() for one in scored]
         measures.append(accuracy_measure(f"last {unit}, accuracy", right))
+        if stop_words:
+            right = [bool(one.greedy_left[part].all()) for one in scored]
+            measures.append(accuracy_measure(f"last {unit}, no stop words", right))
         measures.append(perplexity_measure(f"last {unit}, perplexity", mean_interval(losses), len(scored)))
+    if stop_words:
+        notes.append(f"without stop words: {len(left_out)} tokens were left out of what may be chosen")
     return Report(measures, notes + _notes([scored]))
 
 
@@ -239,6 +248,7 @@ class Writing(NamedTuple):
     top_k: int  # draw among the likeliest k tokens; 1: take the likeliest
     n_sentences: int | None  # how many of them are kept; None: all
     measures: Callable[[Sequence[str], Sequence[Written]], "Judged"]
+    source: str  # where it is published
     one_line: bool = True  # is only the first line kept?
 
 
@@ -291,10 +301,30 @@ def _judged_summaries(outputs: Sequence[str], records: Sequence[Written]) -> Jud
 
 WRITTEN = {
     "summarise": Writing(
-        summary_prompt, n_tokens=100, top_k=2, n_sentences=3, measures=_judged_summaries, one_line=False
+        summary_prompt,
+        n_tokens=100,
+        top_k=2,
+        n_sentences=3,
+        measures=_judged_summaries,
+        source="GPT-2 section 3.6: TL;DR:, 100 tokens, drawn from the likeliest 2, 3 sentences",
+        one_line=False,
     ),
-    "translate": Writing(translation_prompt, n_tokens=50, top_k=1, n_sentences=1, measures=_judged_translations),
-    "answer": Writing(answer_prompt, n_tokens=30, top_k=1, n_sentences=None, measures=_judged_answers),
+    "translate": Writing(
+        translation_prompt,
+        n_tokens=50,
+        top_k=1,
+        n_sentences=1,
+        measures=_judged_translations,
+        source="GPT-2 section 3.7: english sentence = french sentence, the likeliest tokens, 1 sentence",
+    ),
+    "answer": Writing(
+        answer_prompt,
+        n_tokens=30,
+        top_k=1,
+        n_sentences=None,
+        measures=_judged_answers,
+        source="GPT-2 sections 3.5 and 3.8: the document, the questions before, A:, the likeliest tokens",
+    ),
 }
 
 
@@ -330,7 +360,7 @@ def write(
         outputs.append(_trimmed(writing, text))
         cuts.append(cut)
     judged = writing.measures(outputs, left)
-    return Report(judged.measures, [*notes, *judged.notes, *notes_on_cuts(cuts)], outputs)
+    return Report(judged.measures, [*notes, writing.source, *judged.notes, *notes_on_cuts(cuts)], outputs)
 
 
 def _prompt(writing: Writing, record: Written, shown: Sequence[Example]) -> str:

@@ -37,7 +37,7 @@ WRITTEN = ITEMS | {"shots", "seed"}
 
 TASKS = {
     "perplexity": Evaluation(perplexity, None, frozenset({"context", "stride", "detokenize", "layout"})),
-    "lambada": Evaluation(tasks_as_text.lambada, task_files.read_passages, ITEMS | {"detokenize"}),
+    "lambada": Evaluation(tasks_as_text.lambada, task_files.read_passages, ITEMS | {"detokenize", "stop_words"}),
     "winograd": Evaluation(tasks_as_text.winograd, task_files.read_pronouns, ITEMS),
     "choice": Evaluation(tasks_as_text.choose, task_files.read_choices, ITEMS | {"detokenize"}),
     "sentiment": Evaluation(tasks_as_text.sentiment, task_files.read_sentiments, ITEMS | {"shots"}),
@@ -65,6 +65,7 @@ class EvaluateOptions(OnDevice):
     detokenize: str = option(
         "none", "undo how a benchmark splits words; auto: as the layout of FILE needs it", choices=(*DETOKENIZERS, AUTO)
     )
+    stop_words: bool = option(False, "lambada: try again without the words that cannot end a sentence")
     limit: int | None = option(None, "only the first N items", metavar="N")
     shots: int = option(0, "show the first K items as examples", metavar="K")
     seed: int = option(0, "of what is drawn", metavar="S")
@@ -83,7 +84,8 @@ class EvaluateOptions(OnDevice):
         known = TASKS[self.task].options
         for name in self.chosen():
             if name not in known:
-                raise InputError(f"--{name} is no option of {self.task}: it has --{', --'.join(sorted(known))}")
+                flags = ", ".join(f"--{other.replace('_', '-')}" for other in sorted(known))
+                raise InputError(f"--{name.replace('_', '-')} is no option of {self.task}: it has {flags}")
         if self.limit is not None and self.limit < 1:
             raise InputError(f"--limit {self.limit}: give 1 or more")
 
