@@ -353,6 +353,33 @@ def _losses_of_changes(rows: dict) -> dict[str, Point]:
     return found
 
 
+MEASURES = ("all words", "the place", "wrong colours")  # in the order of a row's shares
+
+
+def _controls_sentence(rows: dict) -> str:
+    copied, worked_out = (_of_recipes(rows)[recipe] for recipe in ("10 % stay", "10 % random"))
+    place = f"the place is copied in {100 * copied['the place'].value:.0f} % if some words stay"
+    alone = f"in {100 * worked_out['the place'].value:.0f} % if some are random"
+    return f"At words that are not masked, {place} and {alone}; a guess is right in 12 %: four seeds."
+
+
+def _controls_plots(rows: dict) -> list[Plot]:
+    axis = "share that the head predicts where no word is masked (mean, lowest and highest of four seeds)"
+    return [figures.rows("What covering teaches about words that are seen", _of_recipes(rows), axis, start=0)]
+
+
+def _of_recipes(rows: dict) -> dict[str, dict[str, Point]]:
+    """{recipe: {measure: its mean, lowest and highest seed}}"""
+    shares: dict[str, list[list[float]]] = {}
+    for name, row in rows.items():
+        recipe = name.removeprefix("26, ").rpartition(", seed ")[0]
+        shares.setdefault(recipe, []).append(row["shares"])
+    return {
+        recipe: {measure: spread(list(column)) for measure, column in zip(MEASURES, zip(*found, strict=True), strict=True)}
+        for recipe, found in shares.items()
+    }
+
+
 def _warmup_sentence(rows: dict) -> str:
     without = rows["12 post-norm blocks, no warm-up"]["end"]
     with_it = rows["12 post-norm blocks, warm-up 0.5"]["end"]
@@ -417,6 +444,7 @@ RESULTS = {
     "names": Result("When names are learnt", _names_sentence, _names_plots),
     "scaling": Result("What moves the losses of lesson 24", _scaling_sentence, _scaling_plots),
     "masked": Result("How a small model learns covered words", _masked_sentence, _masked_plots),
+    "controls": Result("What each part of BERT's covering teaches", _controls_sentence, _controls_plots),
     "since_gpt2": Result("From GPT-2 to LLaMA, one change at a time", _since_gpt2_sentence, _since_gpt2_plots),
     "preferences": Result("Comparisons with and without a reward model", _preferences_sentence, _preferences_plots),
     "real_llama": Result("How a published LLaMA comes to an answer", _real_llama_sentence, _real_llama_plots),

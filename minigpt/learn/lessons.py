@@ -27,6 +27,7 @@ PATTERNS = (
     "data/reference/*",
     "data/explorer/gpt1/*",
     "data/explorer/gpt2/*",
+    "benchmarks/results/controls.json",
     "benchmarks/results/family.json",
     "benchmarks/results/in_context.json",
     "benchmarks/results/long_range.json",
