@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Lesson 27: what to cover: whole spans, and two languages
 #
-# BERT covers single words. You will see what such a model relies on: it tells a word from the words
-# beside it. Then you will change *what is covered*, twice, and hardly anything else. SpanBERT
-# covers spans of words, and tells each word of a span from the two states beside the span; you will
-# write the backward pass of that. XLM covers words of a sentence and of its translation, so that
-# English words are told from Korean ones.
+# BERT covers single words. You will see what such a model relies on: it predicts a word from the
+# words beside it. Then you will change *what is covered*, twice, and hardly anything else. SpanBERT
+# covers spans of words, and predicts each word of a span from the two states beside the span; you
+# will write the backward pass of that. XLM covers words of a sentence and of its translation, so
+# that English words are predicted from Korean ones.
 #
 # Reading: 45 minutes. Running: 60 to 180 seconds. Before it: lessons 01, 05, 06 and 26.
 #
@@ -13,7 +13,7 @@
 # 3.1, 3.2 and 6. Conneau and Lample 2019 (XLM, arXiv 1901.07291), section 3.
 
 # %% [markdown]
-# ## 1. Why: a word that its neighbour tells
+# ## 1. Why: a word that its neighbour gives away
 #
 # "We crossed the Golden _mask_ Bridge." The word is "Gate". To know it, the rest of the text is not
 # needed. What does a masked model learn from that? We make a world with two ways to know a word.
@@ -115,7 +115,7 @@ NEW = texts(300, np.random.default_rng(99))
 
 
 def right(model, cover):
-    """The share of the covered words that are told; cover: (T,) or (n,T) boolean"""
+    """The share of the covered words that are predicted; cover: (T,) or (n,T) boolean"""
     logits, _ = model.forward(np.where(cover, MASK, NEW), grad=False)
     return (logits.argmax(-1) == NEW)[np.broadcast_to(cover, NEW.shape)].mean()
 
@@ -129,7 +129,7 @@ def exam(models):
 
 single_exam = exam(by_singles)
 print("right with one word covered, with the whole name:", *single_exam.round(2))
-assert single_exam[:, 0].min() > 0.95, "a word of a name is told from its neighbours"
+assert single_exam[:, 0].min() > 0.95, "a word of a name is predicted from its neighbours"
 assert single_exam[:, 1].max() < 0.85, "and often not from the rest of the text"
 
 # %% [markdown]
@@ -147,9 +147,9 @@ def trust(models):
     mixed = NEW[differ].copy()
     mixed[:, NAME] = other_name[differ]
     mixed[:, NAME[1]] = MASK
-    told = [model.forward(mixed, grad=False)[0][:, NAME[1]].argmax(-1) for model in models]
-    return np.array([[(t == other_name[differ, 1]).mean(), (t == NEW[differ, NAME[1]]).mean()]
-                     for t in told])
+    words = [model.forward(mixed, grad=False)[0][:, NAME[1]].argmax(-1) for model in models]
+    return np.array([[(w == other_name[differ, 1]).mean(), (w == NEW[differ, NAME[1]]).mean()]
+                     for w in words])
 
 
 single_trust = trust(by_singles)
@@ -187,8 +187,9 @@ plot.save(why_figure, "27_neighbours.png")
 # 2. The whole span has one fate: all of it becomes `_mask_` (80 %), random words (10 %), or stays.
 #
 # The lengths have a geometric distribution with p = 0.2: short spans are more frequent. The paper
-# "clips" it at 10, with the mean 3.8: longer spans are never drawn (if they counted as 10, the mean
-# would be 4.46). In our library each span has an uncovered token on both sides.
+# "clips" it at 10, and gives the mean 3.8. To clip could mean two things: longer spans are never
+# drawn, or they count as 10. The next cell computes both means, 3.8 and 4.46. So it is the first.
+# In our library each span has an uncovered token on both sides.
 
 # %%
 lengths = np.arange(1, 11)
@@ -206,7 +207,7 @@ for kind, objective in (("singles", masked), ("spans", spans)):
     of_name = many_covered[:, NAME]
     alone_share[kind] = of_name[of_name.all(axis=1)].sum() / of_name.sum()
     print(f"{kind:8} {many_covered.sum() / len(many):.0f} covered in a text; of the words of names "
-          f"{alone_share[kind]:.0%} have no neighbour to be told from")
+          f"{alone_share[kind]:.0%} have no uncovered word of their name")
 assert alone_share["singles"] < 0.05 < 0.25 < alone_share["spans"], "spans need the text"
 
 # %% [markdown]
@@ -221,23 +222,23 @@ assert span_exam[:, 1].min() > single_exam[:, 1].max() + 0.1, "the whole name, f
 assert span_trust[:, 1].min() > single_trust[:, 1].max() + 0.2, "the rest of the text counts now"
 
 # %% [markdown]
-# Singles teach the *name*. Spans teach what the *text* says about it: the whole name is told, and
-# where name and text contradict, the text counts more than before. An exam in single words alone
-# would have said that spans bring nothing.
+# Singles teach the *name*. Spans teach what the *text* says about it: the whole name is predicted,
+# and where name and text contradict, the text counts more than before. An exam in single words
+# alone would have said that spans bring nothing.
 #
 # ## 4. The boundary objective: forward and backward
 #
 # Tasks about spans (which words answer the question?) often read a span from the states at its
 # ends. The *span boundary objective* (SBO) trains the two states **outside** a covered span: from
-# them, and from a vector for the place in the span, each word of the span is told. For a span from
-# s to e and a word i in it (section 3.2; [a; b] is a and b side by side, and places count from 1,
-# in the code from 0):
+# them, and from a vector for the place in the span, each word of the span is predicted. For a span
+# from s to e and a word i in it (section 3.2; [a; b] is a and b side by side, and places count from
+# 1, in the code from 0):
 #
 # $$
 # y_i = f(f([h_{s-1}; h_{e+1}; p_{i-s+1}])), \qquad f(x) = \text{LayerNorm}(\text{gelu}(x W + b))
 # $$
 #
-# From $y_i$ the tied head tells word i. This loss is *added* to that of section 3; it does not
+# From $y_i$ the tied head predicts word i. This loss is *added* to that of section 3; it does not
 # replace it. With one f, seven tokens, and the span 2, 3, 4:
 
 # %%
@@ -301,8 +302,8 @@ assert all(result.error < 1e-7 for result in edge_results), "every line is right
 # = \Big( \sum_{i=s}^{e} \frac{\partial L}{\partial z_i} \Big) W_l^\top
 # $$
 #
-# The first two terms are the same for all words of a span: only $p$ tells them apart. And the
-# gradients of all its words arrive at the same two states, as a sum.
+# The first two terms are the same for all words of a span: only $p$ differs. And the gradients of
+# all its words arrive at the same two states, as a sum.
 #
 # **The trap.** `dh[left] = dh_left` in place of the sum keeps the gradient of the *last* word of
 # each span. If all spans of a check have one word, nothing is lost, and the check is happy.
@@ -351,10 +352,15 @@ assert np.allclose(in_library[0], twice), "the library's head is f of f"
 #
 # First the exam of section 1. Then we look at the states beside a covered name in two ways:
 #
-# - **read**: a linear map is fitted to two texts of each thing. How often does it tell the thing in
-#   the other texts? (Such a map is called a *linear probe*.)
-# - **share**: the mean state of each thing, less the mean of all. Its squared length, divided by
-#   that of a state, is the share of the states that depends on the thing.
+# - **probe**: a linear map is fitted to two texts of each thing. How often does it name the right
+#   thing in the other texts? (Such a map is called a *linear probe*.)
+# - **part**: which part of the states depends on the thing? With a state h, the mean state
+#   $\bar{h}_k$ of each thing k, and the mean $\bar{h}$ of all, it is
+#
+# $$
+# \text{mean over } k \text{ of } \lVert \bar{h}_k - \bar{h} \rVert^2 \;\big/\;
+# \text{mean of } \lVert h \rVert^2
+# $$
 
 # %%
 by_edges = [train(new_model(seed), covered(spans, edges=True), seed, STEPS) for seed in SEEDS]
@@ -369,46 +375,47 @@ THING = (PROBED[:, NAME[:1]] == NAME_IDS[:, 0]).argmax(axis=1)
 SHOWN = np.concatenate([np.flatnonzero(THING == thing)[:2] for thing in range(16)])
 
 
-def read_and_share(model):
+def probe_and_part(model):
     cover = np.isin(np.arange(T), NAME)
     h, _ = model.hidden(np.where(cover, MASK, PROBED), grad=False)
     x = np.hstack([h[:, NAME[0] - 1], h[:, NAME[-1] + 1]])
     square = x[SHOWN].T @ x[SHOWN] + 0.1 * np.eye(x.shape[1])
     fitted = np.linalg.solve(square, x[SHOWN].T @ np.eye(16)[THING[SHOWN]])
     others = np.setdiff1d(np.arange(len(x)), SHOWN)
-    read = ((x @ fitted).argmax(axis=1) == THING)[others].mean()
+    probe = ((x @ fitted).argmax(axis=1) == THING)[others].mean()
     of_thing = np.array([x[THING == thing].mean(axis=0) for thing in range(16)])
     differences = ((of_thing - x.mean(axis=0)) ** 2).sum(axis=1).mean()
-    return read, differences / (x**2).sum(axis=1).mean()
+    return probe, differences / (x**2).sum(axis=1).mean()
 
 
-at_edges = {kind: np.array([read_and_share(model) for model in models]) for kind, models in (
+at_edges = {kind: np.array([probe_and_part(model) for model in models]) for kind, models in (
     ("fresh", map(new_model, SEEDS)), ("spans", by_spans), ("spans, SBO", by_edges))}
 for kind, found in at_edges.items():
-    print(f"{kind:11} read {found[:, 0].round(2)}, share {found[:, 1].round(4)}")
-assert at_edges["fresh"][:, 0].min() > 0.6, "a fresh model can be read"
+    print(f"{kind:11} probe {found[:, 0].round(2)}, part {found[:, 1].round(4)}")
+assert at_edges["fresh"][:, 0].min() > 0.6, "a probe reads a fresh model"
 assert at_edges["spans, SBO"][:, 1].min() > 3 * at_edges["spans"][:, 1].max(), "edges know spans"
 
 # %% [markdown]
-# In the exam SBO does not help: after as many updates its models are behind. A likely reason is
-# that each update serves two losses. What SBO changes is the states at the edges: the share of them
-# that depends on the thing is several times as large.
+# In the exam SBO does not help: after as many updates its models are behind (two seeds). We guess
+# that this is so because each update serves two losses, and have not tested it. What SBO changes is
+# the states at the edges: the part of them that depends on the thing is several times as large.
 #
-# **Read** is a warning. A linear map reads the thing from a *fresh* model, in most texts: its
-# attention mixes a little of all words into each state. "A probe can read it" does not mean
-# "training put it there".
+# **A warning about probes.** The probe finds the thing in the states of a *fresh* model, in most
+# texts: its attention mixes a little of all words into each state. "A probe can read it" does not
+# mean "training put it there".
 #
 # The paper measures tasks (section 6.2): with SBO, coreference (which spans mean the same?) goes
 # from 76.3 to 79.0, and SQuAD 2.0 (questions) from 86.7 to 86.8. We show no gain in a task.
 #
 # ## 6. XLM: cover in two languages
 #
-# Often nothing in a text tells a covered word: "the bear read a _mask_ letter". But if the same
+# Often nothing in a text decides a covered word: "the bear read a _mask_ letter". But if the same
 # sentence stands beside it in Korean, the word is known. That is *translation language modelling*
 # (TLM): a sentence and its translation are one input, and words of both are covered.
 #
-# Our second world has events in English and in Korean. The Korean words are in Latin letters, a
-# particle is a word of its own, and the verb comes last.
+# Our second world has sentences in English and in Korean. The Korean words are in Latin letters, a
+# particle is a word of its own, and the verb comes last. (The next two cells only make such
+# sentences. You may read their output and skip the code.)
 
 # %%
 WORDS = {
@@ -437,9 +444,9 @@ def pairs(n, rng):
     for _ in range(n):
         event = {kind: row[rng.integers(len(row))] for kind, row in WORDS.items()}
         event["did"] = WORDS["did"][WORDS["what"].index(event["what"]) // 2]
-        told = [[event[word][language] if word in event else word for word in order]
-                for language, order in enumerate(ORDERS)]
-        rows.append([WORD_ID[word] for word in " ".join([*told[0], "|", *told[1], "end"]).split()])
+        english, korean = ([event[word][language] if word in event else word for word in order]
+                           for language, order in enumerate(ORDERS))
+        rows.append([WORD_ID[word] for word in " ".join([*english, "|", *korean, "end"]).split()])
     return np.array(rows)
 
 
@@ -495,20 +502,21 @@ def chances(model, kind, ids, place, also=()):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-told_right = {kind: np.array([[(chances(model, kind, TEST, at).argmax(-1) == TEST[:, at]).mean()
-                               for at in CONTENT.values()] for model in models])
-              for kind, models in XLMS.items()}
+predicted = {kind: np.array([[(chances(model, kind, TEST, at).argmax(-1) == TEST[:, at]).mean()
+                              for at in CONTENT.values()] for model in models])
+             for kind, models in XLMS.items()}
 print("right at", *CONTENT)
-for kind, found in told_right.items():
+for kind, found in predicted.items():
     print(f"{kind:16}", found.mean(axis=0).round(2))
-assert told_right["TLM"].min() > 0.9, "the translation tells each word"
-assert told_right["alone"][:, [0, 2, 4]].max() < 0.3, "without it, one guess in eight is right"
-assert told_right["positions go on"].min() > 0.9, "and restarted positions make no difference here"
+assert predicted["TLM"].min() > 0.9, "with the translation each word is predicted"
+assert predicted["alone"][:, [0, 2, 4]].max() < 0.3, "without it, one guess in eight is right"
+assert predicted["positions go on"].min() > 0.9, "and restarted positions make no difference here"
 
 # %% [markdown]
-# Is it the translation that tells? We look which Korean words get attention from a covered English
-# word. That is no cause yet. So we intervene: each Korean word in turn is covered too. How much
-# probability does the right word lose?
+# Is it the translated *word* that decides? We look which Korean words get attention from a covered
+# English word. For each pair of words that is the mean over all texts, and of the heads and blocks
+# the largest. That is no cause yet. So we intervene: each Korean word in turn is covered too. How
+# much probability does the right word lose?
 
 # %%
 attention, loses = np.zeros((5, 8)), np.zeros((5, 8))
@@ -519,7 +527,7 @@ for row, place in enumerate(CONTENT.values()):
         _, cache = looked.hidden(seen, **inputs("TLM", len(TEST)))
     for block in ("h.0", "h.1"):
         p = cache[block]["attn"]["heads"].attention.p[:, :, place, N_EN:-1].mean(axis=0)
-        attention[row] = np.maximum(attention[row], p.max(axis=0))  # of the four heads
+        attention[row] = np.maximum(attention[row], p.max(axis=0))  # p: (heads, Korean words)
     for column in range(8):
         with_it, without = (chances(looked, "TLM", TEST, place, also)[each_row, TEST[:, place]]
                             for also in ((), (N_EN + column,)))
@@ -542,18 +550,21 @@ for panel, image, title in zip(panels, (attention, loses), (
 panels[0].set_ylabel("covered English word")
 plot.save(look_figure, "27_translation.png")
 print(f"the verb: attention up to {attention[1].max():.2f}, lost {loses[1].max():.2f}")
-assert loses[1].max() < 0.1, "no Korean word is needed for the verb: the English thing tells it"
+assert loses[1].max() < 0.1, "no Korean word is needed for the verb: the English thing decides it"
 
 # %% [markdown]
 # For four words the largest entries agree. For the verb they do not: it has attention, but needs no
 # Korean word, since each thing of this world has one verb. Attention says where a model looks, and
 # not what it needs.
 #
-# **Do translated words become alike?** Each sentence is read without the other one (by the mask of
-# *alone*), and each of the 36 words with a meaning gets the mean of its states, less the mean of
-# its language. Is the translation of an English word the Korean word with the nearest state (by
-# cosine)? Adjectives and things stand at the same places in both languages, 4 and 5: we count them
-# apart.
+# **Do translated words become alike?** There are 36 words with a meaning in each language.
+#
+# 1. Each sentence is read without the other one (by the mask of *alone*).
+# 2. A word's vector is the mean of its states in all texts.
+# 3. From it we take off the mean of the 36 vectors of its language.
+#
+# Of all Korean words, is the translation of an English word the nearest (by cosine)? Adjectives and
+# things stand at the same places in both languages, 4 and 5: we count them apart.
 
 # %%
 def finds(model, positions=RESTARTED):
@@ -584,9 +595,10 @@ assert alike["TLM"][:, 1].mean() > alike["positions go on"][:, 1].mean() + 0.15,
 # %% [markdown]
 # In part they do. Chance finds one in 36; the fresh model and the one without pairs find one or
 # two. With pairs about half are found. Most of these stand at the same place in both languages, and
-# if the positions go on, fewer of them are found. So here restarted positions do not help to *tell*
-# words, but bring the states of words at equal places together. The paper gives this reason ("to
-# facilitate the alignment") and no experiment.
+# if the positions go on, fewer of them are found. So here restarted positions do not help to
+# *predict* words, but bring the states of words at equal places together. That so many words do
+# stand at equal places is a choice of our world. The paper gives this reason ("to facilitate the
+# alignment") and no experiment.
 #
 # In the library, `covered_translations` makes such batches.
 
@@ -612,6 +624,10 @@ assert (made.ids == by_hand.ids).all() and (made.positions == RESTARTED).all(), 
 #   them 75.1 % (table 1). There, languages share word pieces, names and digits; ours share nothing.
 # - **TLM is not all of the training.** The paper alternates it with covered words of one language.
 #   XLM-R (Conneau et al. 2020) has neither translations nor language vectors.
+# - **"Nepali has the lowest perplexity with Hindi and English: that shows what TLM does."** It does
+#   not. The models of that table predict the next word, in texts without translations (section 5.3,
+#   low-resource language modelling). It shows that text of other languages helps a language with
+#   little text.
 # - **What is left out.** XLM's third aim, a causal model, and its translation models; a vocabulary
 #   that is shared by all languages, and the draw that gives small languages more than their share
 #   (section 3.1). SpanBERT's vocabulary is BERT's WordPiece; what is trained here has GPT-1's
@@ -622,7 +638,7 @@ assert (made.ids == by_hand.ids).all() and (made.positions == RESTARTED).all(), 
 # 1. `exercises/27_language_vectors.py`: the sum of three tables and its LayerNorm, backward.
 # 2. `exercises/27_find_the_bug.py`: spans with an edge that is covered.
 # 3. Let "in the ..." come first or last by chance, and in Korean the place before or after the
-#    subject. Do restarted positions help now? Measure the share of covered words that are told.
+#    subject. Do restarted positions help now? How many of the covered words are predicted?
 
 # %%
 print("lesson 27: every check is happy")
