@@ -109,8 +109,8 @@ assert right_when_one > 0.95, "it knows that the colours are equal"
 assert np.trace(masked_pairs) < 0.3, "and yet mostly predicts pairs that never occur"
 
 # %% [markdown]
-# The model knows the rule: if one colour is visible, it tells the other. But the loss of a masked
-# model is a sum over the covered words, each given the *visible* ones:
+# The model knows the rule: if one colour is visible, it predicts the other. But the loss of a
+# masked model is a sum over the covered words, each given the *visible* ones:
 #
 # $$
 # \log P(x_3 \mid \text{visible}) + \log P(x_7 \mid \text{visible}),
@@ -158,8 +158,13 @@ assert log_loss > np.log(8) + 1, "more than a nat is lost for each pair"
 # come earlier *in this order*.
 #
 # Many texts say that XLNet "permutes the words". It does not. **Each word stays in its place** in
-# the text. Only the mask changes: it says who comes earlier. Let `rank` say when a word comes in
-# the drawn order, from 0:
+# the text. Only the mask changes: it says who comes earlier. An order can be written in two ways.
+# `order` lists the places as they come; `rank` says for each place when it comes, from 0:
+#
+#     when        0  1  2  3          place       0  1  2  3
+#     order       2  0  3  1          rank        1  3  0  2
+#
+# (Place 2 comes first, so its rank is 0.) The masks need the ranks:
 #
 # - *content mask*: word i may see word j if rank(j) <= rank(i). It sees itself.
 # - *query mask*: rank(j) < rank(i). It does not see itself.
@@ -173,7 +178,7 @@ def both_masks(rank):
 
 
 order = np.array([2, 0, 3, 1])  # first the word at place 2, then 0, then 3, then 1
-rank = order.argsort()
+rank = order.argsort()  # at which index of `order` each place stands
 content_mask, query_mask = both_masks(rank)
 mask_figure, panels = plot.plt.subplots(1, 3, figsize=(11, 4.7))
 shown = {"content: order 2 0 3 1": content_mask, "query: order 2 0 3 1": query_mask,
@@ -200,7 +205,12 @@ assert not query_mask.diagonal().any() and content_mask.diagonal().all(), "the d
 #   predicts place t + 1, always. Here the next place may be any. A vector that does not know for
 #   which place it predicts gives all places the same prediction. In the orders 2 0 3 1 and 2 0 1 3
 #   the vector of place 0 has seen the same words, and must predict place 3 in one, place 1 in the
-#   other.
+#   other:
+#
+#       order 2 0 3 1:   the vector of place 0 has seen places 2, 0   ->  the word of place 3
+#       order 2 0 1 3:   the vector of place 0 has seen places 2, 0   ->  the word of place 1
+#
+#   One vector, two answers: it can at best give the mean of both.
 #
 # So each place gets **two** vectors:
 #
@@ -304,9 +314,10 @@ assert not stream_values.query[2].any() and not dg_by_hand[2].any(), "nothing se
 # ## 5. Check, and the trap: a loss that is too good
 #
 # The library's XLNet is built of these pieces. First the check of the whole model, both streams.
-# Only the last words of the order are predicted (the paper: about one in six). The others are given
-# all at once, with rank 0, and see each other. The first words of an order would have little to
-# see, and learning from them is slow (section 2.3).
+# Section 3 had an order of all words. In practice only the last words of the order are predicted
+# (the paper: about one in six). The first words of an order would have little to see, and learning
+# from them is slow (section 2.3). And where nothing is predicted, the order does not matter. So all
+# other words get rank 0: they are given at once, and see each other.
 
 # %%
 from minigpt import gradcheck
@@ -317,6 +328,7 @@ from minigpt.models.family.xlnet import XLNet, XLNetConfig
 def permuted_batch(rng):
     """A batch of XLNet: three words of each row come last, one after the other."""
     ids = texts(32, rng)
+    # an objective is given one token more, the last target of a GPT; here it is not used
     batch = permuted(3 / T)(np.pad(ids, ((0, 0), (0, 1))), rng)
     return {"ids": batch.ids, "targets": batch.targets, "mask": batch.mask,
             "query_mask": batch.query_mask}
@@ -347,7 +359,7 @@ def probabilities(model, ids, places, both=True):
     """P (n,T,V), where the words at these places come last, one after the other."""
     rank = np.zeros(T, int)
     rank[places] = np.arange(1, len(places) + 1)
-    see, see_query = (mask[None, None] for mask in both_masks(rank))
+    see, see_query = (mask[None, None] for mask in both_masks(rank))  # (1,1,T,T): texts, heads
     masks = {"mask": see, "query_mask": see_query} if both else {"mask": see}
     return softmax(model.forward(ids, grad=False, **masks)[0])
 
@@ -361,8 +373,8 @@ for name, batch in (("both streams", permuted_batch), ("content stream alone", l
     model = XLNet(XLNetConfig(**SIZES), seed=0)
     both = name == "both streams"
     last = np.mean(train(model, batch)[-50:])
-    told = probabilities(model, WRONG, [SECOND], both)[:, SECOND].argmax(-1)
-    right, copied = ((told == ids[:, SECOND]).mean() for ids in (NEW, WRONG))
+    words = probabilities(model, WRONG, [SECOND], both)[:, SECOND].argmax(-1)
+    right, copied = ((words == ids[:, SECOND]).mean() for ids in (NEW, WRONG))
     print(f"{name:21} last losses {last:.3f}, says the first colour in {right:.0%}, "
           f"copies the wrong one in {copied:.0%}")
     if both:
@@ -393,12 +405,12 @@ assert own[0] < 1e-6 and own[1] > 0.1, "a test of four lines that finds the leak
 # the first: for each of the eight colours we put it at the first place and look at the second.
 
 # %%
-p_first = probabilities(xlnet, NEW, [FIRST, SECOND])[:, FIRST][:, COLOUR_IDS]
-xlnet_pairs = np.zeros((8, 8))
+p_first = probabilities(xlnet, NEW, [FIRST, SECOND])[:, FIRST][:, COLOUR_IDS]  # (texts,8)
+xlnet_pairs = np.zeros((8, 8))  # row: the first colour; column: the second
 for number, colour in enumerate(COLOUR_IDS):
     given = NEW.copy()
     given[:, FIRST] = colour
-    p_second = probabilities(xlnet, given, [FIRST, SECOND])[:, SECOND][:, COLOUR_IDS]
+    p_second = probabilities(xlnet, given, [FIRST, SECOND])[:, SECOND][:, COLOUR_IDS]  # (texts,8)
     xlnet_pairs[number] = (p_first[:, number, None] * p_second).mean(axis=0)
 
 three_figure, panels = plot.plt.subplots(1, 3, figsize=(12, 4.6))
@@ -414,13 +426,15 @@ print(f"equal pairs: masked {np.trace(masked_pairs):.0%}, XLNet {np.trace(xlnet_
 assert np.trace(xlnet_pairs) > 0.8 > 0.3 > np.trace(masked_pairs), "pairs that belong together"
 
 # %% [markdown]
-# **What this does not show.** A better probability of pairs is a fact about the objective. Whether
-# it helps in tasks is another question. Trained on the same text as BERT, XLNet is better in the
-# paper's table 1. RoBERTa, which is BERT's objective with more text and longer training, came close
-# to XLNet or passed it within weeks. We do not claim that XLNet is better than BERT.
+# **What this does not show.** This is a demonstration, and no contest: read in one pass, a masked
+# model *must* give about 1 in 8 to equal pairs, however well it has learned. Its fair rival is a
+# masked model that is read one word after the other: exercise 3. A better probability of pairs is a
+# fact about the objective. Whether it helps in tasks is another question. Trained on the same text
+# as BERT, XLNet is better in the paper's table 1. RoBERTa, which is BERT's objective with more text
+# and longer training, came close to XLNet or passed it within weeks. We do not claim that XLNet is
+# better than BERT.
 #
-# It also costs more: two streams. And a masked model can be read one word after the other too, in
-# several passes: exercise 3.
+# It also costs more: two streams.
 
 # %%
 counted = {}
