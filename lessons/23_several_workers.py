@@ -217,7 +217,8 @@ assert both_zero > 0.01, "with shared masks the gradient is a different one"
 # the gradients of many rows are added, but only if the rows' noise is *independent*.
 #
 # For N workers, let sigma^2 be the variance of each gradient g_r over all masks: the mean of |g_r -
-# mean of g_r|^2. Let rho be the **correlation** of two workers' gradients: 0 if their noise is
+# mean of g_r|^2. (g_r is a vector: this is the sum of the variances of its numbers.) Let rho be the
+# **correlation** of two workers' gradients: 0 if their noise is
 # independent, 1 if it is the same. As in (a + b)^2 = a^2 + b^2 + 2 a b, the variance of a sum has
 # mixed terms. If sigma is the same for all workers, and rho for all pairs (if not, take means):
 #
@@ -368,6 +369,15 @@ assert abs(clipped(part_0) + clipped(part_1))[0] < 0.05, "clipped first, one dir
 # - **All-gather**, N-1 steps. Send the complete chunk to the right neighbour, which copies it and
 #   sends it on.
 #
+# Two workers, two chunks, [1, 2] and [10, 20]:
+#
+#                  worker 0      worker 1
+#     start         1   2        10  20
+#     step 0: worker 0 sends its chunk 0, worker 1 its chunk 1; both are added
+#                   1  22        11  20
+#     step 1: worker 0 sends its chunk 1, worker 1 its chunk 0; both are copied
+#                  11  22        11  22
+#
 # In each step the workers send different chunks: worker r sends chunk r - step, modulo N. (step
 # counts from 0 to 2N - 3, through both parts.)
 
@@ -460,14 +470,15 @@ plot.save(figure, "23_cables.png")
 
 # %% [markdown]
 # For two workers the ring gains nothing. But **for any N, no worker sends more than two
-# gradients.** Less than 2(N-1)/N is not possible (Patarasuk and Yuan prove it). In short: to add N
-# numbers, N-1 of them must be sent at least once, and N-1 more must be sent to tell all workers the
-# sum. That is 2(N-1) n numbers, shared by N cables. What does grow with N is the number of *steps*.
+# gradients.** Less than 2(N-1)/N is not possible where workers send to each other (Patarasuk and
+# Yuan prove it). In short: to add N numbers, N-1 of them must be sent at least once, and then the
+# sum must be sent to N-1 workers. That is 2(N-1) n numbers, shared by N cables. (If the network
+# itself adds on the way, half is enough.) What does grow with N is the number of *steps*.
 # For many workers and short vectors another way is better, with fewer steps: see exercise 4.
 #
 # **The last bits.** In a third way every worker sends to every other, and each adds what arrives.
 # Then N-1 gradients come into each worker, and there is a trap: a sum of floats depends on the
-# sequence in which it is added.
+# order in which it is added.
 
 # %%
 a, b, c = np.random.default_rng(0).normal(size=(3, 100_000)).astype(np.float32)
@@ -480,7 +491,7 @@ print("sums that differ between two workers, if each worker begins with its own 
 print(f"  three workers  {unequal:.0%}")
 print(f"  two workers    {unequal_two:.0%}")
 print(f"  three workers, ring  {(in_ring[0] != in_ring[1]).mean():.0%}")
-assert unequal > 0.05, "with three workers, sums in another sequence differ in the last bit"
+assert unequal > 0.05, "with three workers, sums in another order differ in the last bit"
 assert unequal_two == 0, "two workers cannot show it: a + b = b + a"
 assert all((v == in_ring[0]).all() for v in in_ring), "in the ring each sum is made once"
 
@@ -492,7 +503,7 @@ assert all((v == in_ring[0]).all() for v in in_ring), "in the ring each sum is m
 from minigpt.nn.optim import AdamW
 
 
-def apart(steps, own_sequence):
+def apart(steps, own_order):
     """The largest difference between the weights of two of three workers after so many steps."""
     copies = [new_model(dtype=np.float32) for _ in range(3)]
     optimizers = [AdamW(model.named_parameters()) for model in copies]
@@ -503,7 +514,7 @@ def apart(steps, own_sequence):
             model.loss_backward(model.loss(row[None, :-1], row[None, 1:], 3 * LENGTH)[1])
             parts.append([p.grad for p in model.parameters()])
         for worker, (model, optimizer) in enumerate(zip(copies, optimizers, strict=True)):
-            first = worker if own_sequence else 0
+            first = worker if own_order else 0
             for i, p in enumerate(model.parameters()):
                 x, y, z = (parts[(first + k) % 3][i] for k in range(3))
                 p.grad = (x + y) + z
@@ -512,23 +523,23 @@ def apart(steps, own_sequence):
     return max(np.abs(p.data - q.data).max() for p, q in pairs)
 
 
-print(f"after no step: {apart(0, own_sequence=True)}")
+print(f"after no step: {apart(0, own_order=True)}")
 
 # %%
-print("steps   each worker in its own sequence   all in one sequence")
-differences = {steps: apart(steps, own_sequence=True) for steps in (1, 10, 100)}
+print("steps   each worker in its own order     all in one order")
+differences = {steps: apart(steps, own_order=True) for steps in (1, 10, 100)}
 for steps, difference in differences.items():
-    print(f"{steps:5}{difference:20.0e}{apart(steps, own_sequence=False):29.0e}")
+    print(f"{steps:5}{difference:20.0e}{apart(steps, own_order=False):29.0e}")
 assert min(differences.values()) > 0, "the copies differ, and do not come together again"
-assert apart(10, own_sequence=False) == 0, "with one sum for all, they stay equal to the bit"
+assert apart(10, own_order=False) == 0, "with one sum for all, they stay equal to the bit"
 
 # %% [markdown]
 # The copies differ, and each worker then computes the gradient of a *different* model. The
 # difference is small here. What matters is that nothing makes the copies equal again. In the ring
-# each sum is made once, in one sequence, and then copied. Note the line of two workers above: a + b
+# each sum is made once, in one order, and then copied. Note the line of two workers above: a + b
 # = b + a. A test with two workers passes. The mistake needs three.
 #
-# Between one worker and four, the last bits differ in any case: other parts, another sequence. So
+# Between one worker and four, the last bits differ in any case: other parts, another order. So
 # between different N we require equality to rounding; between the workers of one run, equal bits.
 #
 # ## 5. Measure it
@@ -554,8 +565,9 @@ print(inspect.getsource(ring_worker.all_reduce))
 # %% [markdown]
 # One thing is new here. If all workers first sent and then received, each would wait until its
 # neighbour receives. With long vectors all would wait for ever, a **deadlock**. So the workers with
-# odd numbers receive first. (If N is odd, workers N-1 and 0 are neighbours and both send first.
-# Worker N-1 then waits until worker 1 has received what worker 0 sends.)
+# even numbers send first, and those with odd numbers receive first. If N is odd, the workers N-1
+# and 0 are neighbours, and both send first. That is no deadlock: worker 1 receives from worker 0,
+# then worker 0 receives from worker N-1. Worker N-1 only waits a little longer.
 #
 # The next cell starts the processes, each with one thread, and reads what they print: the losses,
 # and for each step the seconds for computing, for adding up and for updating.
@@ -654,16 +666,16 @@ assert of_three < 1e-10, "parts of unequal size are no difficulty"
 
 # %%
 three_numbers = {}
-print("            computing, ms, by                       letters a second, by")
-print(f"{'':8}{'one':>10}{'each of 2':>11}{'update':>8}{'adding':>8}{'one':>9}{'two':>9}", end="")
-print(f"{'formula':>11}{'efficiency':>12}")
+print("milliseconds   computing, one   computing, each of two   update   adding")
 for batch in (32, 2):
     (c1, _, u1), (c2, s2, u2) = measured[batch, 1][1], measured[batch, 2][1]
     three_numbers[batch] = c1, u1, s2, c2 + s2 + u2
-    t1, t2, predicted_t2 = c1 + u1, c2 + s2 + u2, c1 / 2 + u1 + s2
+    print(f"batch {batch:2}{1e3 * c1:21.1f}{1e3 * c2:25.1f}{1e3 * u1:9.1f}{1e3 * s2:9.1f}")
+print("\nletters a second   one worker   two workers   two, by the formula   efficiency")
+for batch, (c1, u1, s2, t2) in three_numbers.items():
+    t1, predicted_t2 = c1 + u1, c1 / 2 + u1 + s2
     one, two, predicted_two = (batch * CONTEXT / t for t in (t1, t2, predicted_t2))
-    print(f"batch {batch:2}{1e3 * c1:10.1f}{1e3 * c2:11.1f}{1e3 * u1:8.1f}{1e3 * s2:8.1f}", end="")
-    print(f"{one:9,.0f}{two:9,.0f}{predicted_two:11,.0f}{t1 / t2 / 2:12.0%}")
+    print(f"batch {batch:2}{one:21,.0f}{two:14,.0f}{predicted_two:22,.0f}{t1 / t2 / 2:13.0%}")
 
 # %% [markdown]
 # In our runs on two cores without other work, a second worker nearly doubled the speed of the large
@@ -793,6 +805,10 @@ assert off(by_library, one_worker) < 1e-12, "two processes compute what one comp
 # - **One copy of everything in each worker** is what we built. Memory does not become smaller with
 #   N. Exercise 1 changes that for the optimiser (Rajbhandari et al. 2020, "ZeRO", arXiv
 #   1910.02054, stage 1).
+# - **What is left out.** Here the *data* are divided. The model can be divided too: each matrix
+#   over several workers (tensor parallelism), the layers one after the other (pipeline
+#   parallelism), or experts, of which a token needs few. The stages 2 and 3 of ZeRO also divide the
+#   gradients and the weights. None of these is built here.
 #
 # ## 8. Exercises
 #
