@@ -280,7 +280,7 @@ assert alone == f"Thecat{lost}sat", "piece by piece: no spaces, and no hand"
 # %% [markdown]
 # ## 4. Unigram: every piece has a probability
 #
-# BPE learns a sequence of merges. Unigram (Kudo 2018) is a *model*: each piece has a probability, a
+# BPE learns a list of merges. Unigram (Kudo 2018) is a *model*: each piece has a probability, a
 # text is a row of pieces drawn one after the other, and a row has the probability of its pieces
 # multiplied. **A word is cut in the likeliest way.** That is all; nothing is merged.
 #
@@ -571,7 +571,7 @@ assert whole_cuts == [[word] for word in SIX], "every word is one piece"
 assert whole_likelihoods[-1] > likelihoods[-1] + 20, "and the text is far likelier"
 
 # %% [markdown]
-# **The surprise of this lesson.** No one told EM what a stem is. It has found `low`, `new`, `wid`,
+# **The surprise of this lesson.** No one has shown EM what a stem is. It has found `low`, `new`, `wid`,
 # `er` and `est`, the cut that lesson 10 missed: there `lowest` was `lo | west`. But do not read too
 # much into it. If parts of six characters are allowed, the likelihood prefers whole words: fewer
 # factors, each below 1. So likelihood alone does not make pieces small. The limited size of the
@@ -696,7 +696,7 @@ assert min(np.diff(curves["rate 0.4"])) < -1 < -1e-9 < min(np.diff(curves["EM"])
 #
 # BPE merges the most frequent pair (lesson 10). For WordPiece, Google never released its program.
 # The public ones, and ours, merge the most frequent pair too, with `##` on every character inside a
-# word. The literature tells of a score, count(ab) / (count(a) count(b)): how much more often do a
+# word. The literature describes a score, count(ab) / (count(a) count(b)): how much more often do a
 # and b stand together than their own counts suggest? Exercise 1 of lesson 10 builds it. The two
 # rules choose differently, even among five words:
 
