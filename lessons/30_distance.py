@@ -149,9 +149,13 @@ assert again.mean() > 0.95, "the rows were the cause, and not the length"
 # Each head has a row of numbers. The number of the distance between query and key is added to their
 # score, before the softmax. A large number says "look there, whatever stands there".
 #
-# Near distances get a number each. Far ones share: 30 and 31 places away is nearly the same. T5 has
-# 32 of these *buckets*. Distance 0 has one. At each side the distances 1 to 7 have one each, 8 to
-# 127 share eight, wider and wider, and all beyond share the last of these.
+# Near distances get a number each. Far ones share: 30 and 31 places away is nearly the same. Such a
+# set of distances is a *bucket*. T5 has 32 of them:
+#
+# - distance 0: one bucket;
+# - 1 to 7 places away: one bucket for each distance, on each side;
+# - 8 to 127 places away: eight buckets on each side, wider and wider;
+# - farther: the same bucket as the farthest of these.
 
 # %%
 from minigpt.models.family.relative import buckets
@@ -160,11 +164,14 @@ distance = np.arange(-140, 141)  # key minus query
 of_distance = buckets(distance, 32, 128, both_sides=True)
 bucket_figure, axes = plot.plt.subplots(figsize=(9, 3.8))
 axes.step(distance, of_distance, where="mid")
-axes.set(xlabel="key minus query", ylabel="bucket", title="T5's 32 buckets of distances")
+for mark in (-128, -8, 8, 128):
+    axes.axvline(mark, color="gray", linestyle=":")
+axes.set(xlabel="key minus query", ylabel="bucket", title="T5's 32 buckets of distances",
+         xticks=[-128, -64, -8, 8, 64, 128])
 plot.save(bucket_figure, "30_buckets.png")
 alone = [int(d) for d in distance if (of_distance == of_distance[distance == d]).sum() == 1]
 print("distances with a bucket of their own:", alone)
-assert alone == list(range(-7, 8)), "near distances are told apart"
+assert alone == list(range(-7, 8)), "near distances have a number each"
 assert len(set(of_distance)) == 31, "bucket 16 is not used: it would be distance +0"
 
 # %% [markdown]
@@ -265,17 +272,21 @@ assert np.allclose(dtable_of_library, dtable_by_hand), "the library computes the
 #
 # $$
 # z_{ij} = \frac{1}{\sqrt{3D}} \left( q_i \cdot k_j + q_i \cdot K_{\delta(i,j)}
-# + k_j \cdot Q_{\delta(j,i)} \right)
+# + k_j \cdot Q_{\delta(i,j)} \right)
 # $$
 #
 # - content to content: do these two words fit?
 # - content to distance: what does *this query* want at that distance?
 # - distance to content: what does *this key* have for a query at that distance?
 #
-# Here $\delta(i,j)$ is a row of the table: i - j + m, cut to 0 ... 2m - 1. All keys that are m or
-# more places to the right share the first row, all that are m - 1 or more to the left share the
-# last. There are three parts, each of variance D if its vectors have numbers of variance 1; hence
-# the 3 under the root.
+# (That is what the released code does, with which the published weights were trained, and so the
+# library. In the paper's last term the places are exchanged: $\delta(j,i)$. A fourth part, distance
+# to distance, is left out in the paper: it would add little, say the authors.)
+#
+# Here $\delta(i,j)$ is a row of the table: i - j + m, but no smaller than 0 and no larger than
+# 2m - 1. All keys that are m or more places to the right of the query share row 0. All that are m -
+# 1 or more places to its left share row 2m - 1. There are three parts, each of variance D if its
+# vectors have numbers of variance 1; hence the 3 under the root.
 
 # %%
 def take(products, delta):
@@ -294,6 +305,8 @@ m = 2
 delta = np.clip(np.arange(4)[:, None] - np.arange(4) + m, 0, 2 * m - 1)
 print("the row of the table for each query (row) and key (column):")
 print(delta)
+print(f"top right: the key stands 3 places to the right of the query, row {delta[0, 3]}; "
+      f"bottom left: 3 to its left, row {delta[3, 0]}")
 
 # %%
 def three_parts(q, k, K, Q, delta):
@@ -301,7 +314,7 @@ def three_parts(q, k, K, Q, delta):
     q_far = q @ K.T
     to_distance = take(q_far, delta)
     k_far = k @ Q.T
-    from_distance = take(k_far, delta).T
+    from_distance = take(k_far, delta.T).T
     s = content + to_distance + from_distance
     out = s / np.sqrt(3 * q.shape[1])
     return out
@@ -311,10 +324,9 @@ K, Q = np.random.default_rng(5).normal(size=(2, 2 * m, 3))
 part_values = lines.run(three_parts, q, k, K, Q, delta)
 
 # %% [markdown]
-# `take(k_far, delta).T` needs a second look. Row j of `k_far` belongs to key j, so `take` gives for
-# row j and column i the product $k_j \cdot Q_{\delta(j,i)}$. The scores have queries as rows, so it
-# is transposed. (The paper has $\delta(j,i)$ here. The released code takes $\delta(i,j)$ for both,
-# and with it the published weights were trained. The library does as the code does.)
+# `take(k_far, delta.T).T` needs a second look. Row j of `k_far` belongs to key j, and so does row j
+# of `delta.T`. So `take` gives, in row j and column i, the product $k_j \cdot Q_{\delta(i,j)}$. The
+# scores have queries as rows, so the result is transposed.
 
 # %%
 def three_parts_backward(dout, v):
@@ -324,8 +336,8 @@ def three_parts_backward(dout, v):
     dcontent = ds
     dto_distance = ds
     dfrom_distance = ds
-    # from_distance = take(k_far, delta).T
-    dk_far = put(dfrom_distance.T, v.delta, v.k_far)
+    # from_distance = take(k_far, delta.T).T
+    dk_far = put(dfrom_distance.T, v.delta.T, v.k_far)
     # k_far = k @ Q.T
     dk = dk_far @ v.Q
     dQ = dk_far.T @ v.k
@@ -379,11 +391,11 @@ from minigpt.models.family.relative import RelativeBias
 from minigpt.nn import Attention, Cache
 
 
-def new_numbers():
+def new_numbers(dtype=np.float32):
     """A number for each head and bucket of distances, at first 0."""
     config = SimpleNamespace(n_buckets=32, max_distance=128, n_head=4, n_embd=32,
                              initializer_range=0.0)
-    return RelativeBias(config, True, np.random.default_rng(0), np.float32)
+    return RelativeBias(config, True, np.random.default_rng(0), dtype)
 
 
 bias, _ = new_numbers().forward(20, 20)
@@ -394,8 +406,10 @@ class AttentionByDistance(Attention):
     """An attention, and the numbers of the distances, times a factor."""
 
     def __init__(self, attention, factor=1):
-        self.__dict__.update(vars(attention))  # the weights and all else of the given attention
-        self.distances, self.factor = new_numbers(), np.float32(factor)
+        # all that the given attention has, its weights above all, is ours now
+        self.__dict__.update(vars(attention))
+        dtype = attention.c_attn.weight.data.dtype
+        self.distances, self.factor = new_numbers(dtype), dtype.type(factor)
 
     def forward(self, x, past=None, key=None, grad=True, mask=None):
         cache = Cache(self, grad)
@@ -421,15 +435,22 @@ from minigpt.models.family.deberta import DeBERTa, DeBERTaConfig
 POSITIONS = "positions_embed.weight"
 
 
-def by_distance(seed, factor=1):
+def by_distance(seed, factor=1, dtype=np.float32):
     """RoBERTa with a number for each distance in place of its table of positions."""
-    model = RoBERTa(RoBERTaConfig(**SIZES), seed=seed)
+    model = RoBERTa(RoBERTaConfig(**SIZES), seed=seed, dtype=dtype)
     model.positions_embed.weight.data[:] = 0
     for block in model.h:
         block.attn = AttentionByDistance(block.attn, factor)
     return model
 
 
+our_attention = by_distance(1, factor=10, dtype=np.float64)
+two = cover(wallpapers(2, 10, np.random.default_rng(9)), np.random.default_rng(10))
+of_ours = gradcheck.worst(gradcheck.check_model(our_attention, *two))
+print(f"our attention in a whole model: the worst error of a gradient is {of_ours.error:.0e}")
+assert of_ours.error < 1e-6, "its backward pass is right"
+
+# %%
 for seed in SEEDS:
     trained["a number for each distance", seed] = by_distance(seed)
     by_vectors = DeBERTa(DeBERTaConfig(**SIZES, n_distances=8), seed=seed)
@@ -480,9 +501,10 @@ for seed in SEEDS:
 # carry it over in part. Why are they behind? Both share what they learn between all pairs at one
 # distance, so that is not it.
 #
-# Look at the sizes. Adam moves each number by about the learning rate in an update, whatever its
-# gradient is (lesson 09). A product of two vectors of eight numbers grows faster: all sixteen move.
-# So the sum of all rates tells, roughly, how far a number of the table comes.
+# Look at the sizes. In an update Adam moves each number by about the learning rate, whatever its
+# gradient is (lesson 09). So if all updates of a number go in one direction, it comes about as far
+# as the sum of all rates, and no farther. A score that is a product of two vectors of eight numbers
+# can grow faster: all sixteen move.
 
 # %%
 sum_of_rates = sum(RATE * warmup_cosine(step / STEPS, 0.1) for step in range(STEPS))
@@ -508,7 +530,10 @@ for seed in SEEDS:
     assert fast_longer > longer[number, seed][-1] + 0.1, "and carries the rule over"
 
 # %% [markdown]
-# So it was the rate: here the numbers of the table wanted a larger one than the other weights.
+# So it was how far an update moves the numbers: here they wanted a larger rate than the other
+# weights. (The tables begin at 0, so the factor changes nothing at the start. The buckets of more
+# than 19 places get no gradient in texts of 20 letters, and stay 0. In longer texts that seems to
+# cost little.)
 #
 # What did the model with numbers learn? We look into its tables.
 
@@ -533,7 +558,7 @@ assert sum(abs(d) == 5 for d in largest) >= 4, "most heads look one period away"
 
 # %% [markdown]
 # The period of the wallpaper stands in the tables, in red. (From 8 on, several distances share a
-# bucket, and 10 can no longer be told from 9.)
+# bucket: 9 and 10 have one number.)
 #
 # ## 6. What distance cannot say
 #
@@ -542,8 +567,9 @@ assert sum(abs(d) == 5 for d in largest) >= 4, "most heads look one period away"
 # DeBERTa adds absolute positions once, at the end: the last block runs again, and its queries start
 # from the state *plus the position* (the enhanced mask decoder; `decoder_passes` in the library).
 #
-# Is it true that distances cannot tell the place? Not quite. The first token has no neighbour at
-# its left. A model can notice that, and pass it on. We did not measure what the decoder is worth.
+# Is it true that the place cannot be known from distances? Not quite. The first token has no
+# neighbour at its left. A model can notice that, and pass it on. We did not measure what the
+# decoder is worth.
 #
 # ## 7. Whole models, and in the library
 
@@ -558,9 +584,14 @@ worst = gradcheck.worst(results)
 print(f"DeBERTa with its decoder, {len(results)} parameters: the worst error is {worst.error:.0e}")
 assert worst.error < 1e-7, "text of 10, distances up to 3: pairs share a distance, and it is right"
 
-from minigpt.models.family.relative_attention import distances_between, put_distances
+from minigpt.models.family.relative_attention import distances_between, far_scores, put_distances
 
 assert np.array_equal(distances_between(4, 2, np), delta), "the library has the same distances"
+one_head = [a[None, None] for a in (q, k)], [a[None] for a in (K, Q)]
+to_there = far_scores(one_head[0][0], one_head[1][0], delta)
+from_there = far_scores(one_head[0][1], one_head[1][1], delta.T).swapaxes(-1, -2)
+by_library = (q @ k.T + to_there + from_there)[0, 0] / np.sqrt(3 * q.shape[1])
+assert np.allclose(by_library, part_values.out), "and the same three parts"
 in_library = put_distances(some[None, None], delta, 4)[0, 0]
 assert np.allclose(in_library, put(some, delta, np.zeros((4, 4)))), "and adds them in the same way"
 
