@@ -189,7 +189,7 @@ def fragment_starts(b: int, last: int, rng: np.random.Generator) -> np.ndarray:
 def lost_spans(
     sentinel_ids: Sequence[int], start_id: int, end_id: int, rate: float = 0.15, mean_length: float = 3.0
 ) -> Objective:
-    """T5's objective (Raffel et al. 2020, section 3.1.4): write the spans that the source has lost.
+    """T5's objective (Raffel et al. 2020, section 3.3.4): write the spans that the source has lost.
 
     The objective maps ids (B,T+1) to a batch of their first T-1 tokens. A share `rate` of them is lost, in spans of
     mean_length on average; the same number of tokens and of spans in each row, of random lengths. Text and spans take
