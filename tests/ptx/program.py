@@ -96,8 +96,8 @@ class Program:
     # --- what is computed ---
 
     def _compute(self, one: Instruction):
-        function, how = instructions.TABLE[one.name], one.modifiers
         result, kinds = instructions.types_of(one)
+        function, how = instructions.TABLE[one.name], one.modifiers
         sources = [self._float_source(one, *pair) for pair in zip(one.operands[1:], kinds, strict=True)]
         put = self._target(one.operands[0], DTYPES[result])
         flushes, saturates = "ftz" in how and result == "f32", "sat" in how
@@ -143,10 +143,10 @@ class Program:
     def _space(self, one: Instruction) -> str:
         return next((space for space in ("shared", "local", "param") if space in one.modifiers), "global")
 
-    def _place(self, address, kind: str):
-        """A function that gives [base+offset] for each lane."""
-        base = self._source(address.base, kind)
-        offset = address.offset
+    def _place(self, address):
+        """A function that gives [base+offset] for each lane. The base has 32 bits, as it may in shared memory, or 64."""
+        is_short = isinstance(address.base, Register) and self.kernel.registers[address.base.name].itemsize == 4
+        base, offset = self._source(address.base, "u32" if is_short else "u64"), address.offset
         return lambda threads, lanes: base(threads, lanes).astype(np.int64) + offset
 
     def _ld(self, one: Instruction):
@@ -156,7 +156,7 @@ class Program:
         if space == "param":
             [put], name, dtype = targets, address.base.name, DTYPES[kind]
             return lambda threads, lanes: put(threads, lanes, threads.arguments[name].view(dtype).copy())
-        place, dtype, count = self._place(address, "u64"), DTYPES[kind], len(targets)
+        place, dtype, count = self._place(address), DTYPES[kind], len(targets)
 
         def take(threads, lanes):
             memory, where = threads.memory[space], threads.each(place(threads, lanes), lanes)
@@ -167,7 +167,7 @@ class Program:
 
     def _st(self, one: Instruction):
         address, of = one.operands
-        space, sources, place = self._space(one), self._sources(of, one.modifiers[-1]), self._place(address, "u64")
+        space, sources, place = self._space(one), self._sources(of, one.modifiers[-1]), self._place(address)
 
         def take(threads, lanes):
             values = [threads.each(get(threads, lanes), lanes) for get in sources]
@@ -181,7 +181,7 @@ class Program:
             return lambda threads, lanes: threads.memory["shared"].arrive(threads, lanes)
         assert one.modifiers[0] == "async" and one.modifiers[-2:] == ("shared", "global"), one.text
         to, of, size, *read = one.operands
-        to, of, size = self._place(to, "u32"), self._place(of, "u64"), size.number
+        to, of, size = self._place(to), self._place(of), size.number
         there = self._source(read[0] if read else Constant(size), "u32")
 
         def take(threads, lanes):
@@ -218,7 +218,7 @@ class Program:
 
     def _ldmatrix(self, one: Instruction):
         assert "x4" in one.modifiers and "m8n8" in one.modifiers, one.text
-        targets, place = self._targets(one.operands[0], "b32"), self._place(one.operands[1], "u32")
+        targets, place = self._targets(one.operands[0], "b32"), self._place(one.operands[1])
         transposed, number = "trans" in one.modifiers, DTYPES["b16"]
 
         def take(threads, lanes):
