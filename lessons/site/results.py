@@ -17,7 +17,7 @@ SUBJECTS = {  # names of results, in the order of the index
         "claim", "stories", "finetuning", "preferences", "real_bert", "real_llama", "since_gpt2",
     ),
     "Is a run sound?": ("defaults", "bands", "kills"),
-    "The GPU code": ("gpu", "host_cost", "kernels"),
+    "The GPU code": ("gpu", "host_cost", "bfloat16", "kernels"),
 }  # fmt: skip
 
 RESULTS = results_speed.RESULTS | results_learning.RESULTS | results_runs.RESULTS | results_gpu.RESULTS

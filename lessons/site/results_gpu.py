@@ -98,11 +98,31 @@ def _host_cost_plots(rows: dict) -> list[Plot]:
     return [figures.rows("What Python calls", columns, "calls (lower is better)", start=0)]
 
 
+def _bfloat16_sentence(rows: dict) -> str:
+    """How many models train in it, which are refused, and how far the losses are from those in float32."""
+    of_low = {name.partition(",")[0]: row for name, row in rows.items() if name.endswith("bfloat16")}
+    refused = [name for name, row in of_low.items() if not row["trains"]]
+    trained = [row for row in rows.values() if row["trains"]]
+    off = max(row["off"] for row in of_low.values() if row["trains"])
+    return (
+        f"{len(of_low) - len(refused)} of {len(of_low)} models train in bfloat16 by CuPy's rules, "
+        f"{' and '.join(refused)} are refused. Losses are at most {100 * off:.2f}% off those in float32, and "
+        f"{sum(row['same bits'] for row in trained)} of {len(trained)} runs have the same bits again."
+    )
+
+
+def _bfloat16_plots(rows: dict) -> list[Plot]:
+    points = {name: Point(100 * row["off"]) for name, row in rows.items() if "off" in row and name.endswith("bfloat16")}
+    axis = "% of the loss in float32 (lower is better)"
+    return [figures.rows("How far the second loss is off", {"bfloat16": points}, axis, start=0)]
+
+
 def _points(numbers: dict[str, float]) -> dict[str, Point]:
     return {name: Point(number) for name, number in numbers.items()}
 
 
 RESULTS = {
+    "bfloat16": Result("Every model in bfloat16", _bfloat16_sentence, _bfloat16_plots),
     "gpu": Result("The GPU code on a GPU", _gpu_sentence, _gpu_plots),
     "host_cost": Result("What a step costs the processor beside a GPU", _host_cost_sentence, _host_cost_plots),
     "kernels": Result("Registers and occupancy of the kernels", _kernels_sentence, _kernels_plots),
