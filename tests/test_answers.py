@@ -168,7 +168,7 @@ def test_stop_words_are_left_out_of_what_may_be_chosen():
     assert all(tokenizer.decode([token]).strip().lower() in STOP_WORDS for token in left_out)
     assert first_tokens(CharTokenizer("abc")) == []
     model = small_gpt1(vocab_size=tokenizer.vocab_size, n_positions=32)
-    model.head.value.data[left_out] += 5 * np.sign(model.head.value.data[left_out])  # the model loves some of them
+    model.head.value[left_out] += 5 * np.sign(model.head.value[left_out])  # the model loves some of them
     passages = [f"{start} mat" for start in ("a cat sat on the", "the dog and the", "the man on the", "of the", "on a")]
     plain = {measure.name: measure.value for measure in tasks_as_text.lambada(model, tokenizer, passages).measures}
     report = tasks_as_text.lambada(model, tokenizer, passages, stop_words=True)

@@ -5,6 +5,7 @@ filter of such words takes the accuracy of the largest GPT-2 from 52.66 to 63.24
 one has the articles, conjunctions, prepositions, auxiliary verbs, pronouns and particles of English.
 """
 
+from minigpt.errors import InputError
 from minigpt.tokenizer import Tokenizer
 
 STOP_WORDS = tuple(
@@ -28,7 +29,10 @@ def first_tokens(tokenizer: Tokenizer) -> list[int]:
     found = set()
     for word in STOP_WORDS:
         for spelling in (word, word.capitalize()):
-            ids = tokenizer.encode(f" {spelling}")
+            try:
+                ids = tokenizer.encode(f" {spelling}")
+            except InputError:  # a vocabulary of characters without one of these
+                continue
             if len(ids) == 1 and not tokenizer.count_unknown(ids):
                 found.update(ids)
     return sorted(found)

@@ -22,9 +22,9 @@ from minigpt.files.text_lines import lines_to_the_last, text_lines
 PIECE = 1 << 16  # characters that are read at once
 LONGEST = 1 << 26  # characters of the longest item: a file whose brackets never close is not read to its end
 
-_SIMPLE = r'(?:"[^"\\]*"|[-+.\w]+)'  # a string, a number, true, false, null
-_PAIR = rf'"[^"\\]*"\s*:\s*{_SIMPLE}'
-_DATA = re.compile(rf'\s*\{{\s*(?:{_PAIR}\s*,\s*)*"data"\s*:\s*\[')
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_PAIR = rf"{_STRING}\s*:\s*(?:{_STRING}|[-+.\w]+)"  # a string, a number, true, false, null
+_DATA = re.compile(rf'\s*\{{\s*(?:{_PAIR}\s*,\s*)*"data"\s*:\s*\[(?=\s*[{{\]])')
 _ARRAY = re.compile(r"\s*\[")
 _BEFORE_ITEM = re.compile(r"\s*,\s*|\s*")
 _END_OF_DATA = re.compile(rf"\s*\]\s*(?:,\s*{_PAIR}\s*)*\}}\s*")

