@@ -1,6 +1,6 @@
 """The map of the family: every model learns with as many operations, and then does the same six tasks (lesson 34).
 
-    python benchmarks/family.py           # two hours on two cores; goes on where it was stopped
+    python benchmarks/family.py           # about eight hours on one core; goes on where it was stopped
     python benchmarks/family.py --quick   # a few updates of one model, no file
     python benchmarks/family.py --show    # the table of what is recorded
 
@@ -11,9 +11,16 @@ vocabulary, rate and text: 10,000 stories of the smallest world. The first 30 % 
 tokens, the others windows of 64: a masked model with a table of positions that begins with long windows stays at the
 frequencies of its tokens for most of such a training. BERT began with short texts too (appendix A.2 there).
 
-Then each model is fine-tuned for six tasks, with the recipe of lesson 13 and the same number of updates. A seed draws
-the weights, the text and the labelled examples; all models of a seed share them. The student's teacher is the RoBERTa
-of its seed, whose training is not counted.
+Then each model is fine-tuned for six tasks, with the recipe of lesson 13, and each once more with fresh weights. The
+score on validation examples is recorded after each epoch: where it still rises at the end, a row says little about its
+model. No row has the loss of a language model beside that of the task. A seed draws the weights, the text and the
+labelled examples; all models of a seed share them. The student's teacher is a RoBERTa of four blocks of the same seed,
+whose training is not counted.
+
+A task puts a start token before a text and a delimiter behind it. BERT and ALBERT meet these in their pre-training, as
+in their papers, the GPTs and ELMo do not. The windows of the other encoders begin and end with them here.
+
+What was recorded with a shorter fine-tuning has no curve of validation scores, and is measured again.
 
 After so few operations ALBERT, SpanBERT and ELECTRA's generator have hardly begun to learn. So these, and two others
 for comparison, are pre-trained once more with five times as many: what then changes was a matter of the budget.
@@ -33,7 +40,7 @@ from transfer import mean_and_half
 
 from minigpt import data, models, ops, tokenizer
 from minigpt.data.examples import Example
-from minigpt.data.input_transformations import DELIMITER, SPECIAL
+from minigpt.data.input_transformations import DELIMITER, SPECIAL, START
 from minigpt.data.objectives import Batch, masked
 from minigpt.data.stories import tasks
 from minigpt.device.threads import set_threads
@@ -46,7 +53,6 @@ from minigpt.learn.counting import Counted, launches_of
 from minigpt.models.classifier import Classifier, transfer
 from minigpt.models.family.encoder import MASK, Encoder
 from minigpt.models.language_model import LanguageModel
-from minigpt.models.task_model import usual_lm_weight
 from minigpt.models.text_classifier import TextClassifier, answer_ids, answer_texts, kind_for
 from minigpt.nn.schedules import warmup_cosine
 from minigpt.ops.random_keys import Key
@@ -62,7 +68,7 @@ LONG_SHARE = 0.7  # of the operations
 TOKENS, UPDATES = 768, 1200  # of an update; of GPT-1's training
 LONGER = 5  # times the operations, for the models that have hardly begun
 RATE, WARMUP, CLIP = 2e-3, 0.125, 1.0
-SEEDS, MOST_SEEDS = 3, 10
+SEEDS, MOST_SEEDS = 4, 10
 EXAM, EXAM_TOKENS = 0.15, 40_000  # of so many held-out tokens this share is covered in the exam
 
 LABELS = {
@@ -70,20 +76,24 @@ LABELS = {
 }  # fmt: skip
 N_VALID, N_TEST = 100, 500
 MORE = 2  # so many times as many examples are made, of which those are taken that fit
-BATCH, EPOCHS, TUNING_RATE = 16, 3, 5e-4
+BATCH, EPOCHS, TUNING_RATE = 16, 12, 5e-4
+ENDS = str(FOLDER / "tokenizer-with-ends")  # the same vocabulary, with START and DELIMITER
+WITH_ENDS = ("roberta", "spanbert", "distilbert", "electra", "deberta", "xlnet")  # their windows have both
 
 
 class Row(NamedTuple):
     """One row of the map.
 
     model: its name in the registry. fresh: it begins the tasks with new weights, as a control. frozen: the body stays
-    as it was pre-trained. times: so many times as many operations as the others for its pre-training.
+    as it was pre-trained. times: so many times as many operations as the others for its pre-training. blocks: how many
+    it has.
     """
 
     model: str
     fresh: bool = False
     frozen: bool = False
     times: int = 1
+    blocks: int = 2
 
     @property
     def name(self) -> str:
@@ -93,28 +103,20 @@ class Row(NamedTuple):
     @property
     def training(self) -> str:
         """What its pre-training is recorded under."""
-        return self.model if self.times == 1 else f"{self.model}, {self.times} times the operations"
+        blocks = "" if self.blocks == 2 else f", {self.blocks} blocks"
+        return self.model + blocks + (f", {self.times} times the operations" if self.times > 1 else "")
 
 
+MODELS = (
+    "gpt1", "roberta", "bert", "electra", "deberta", "xlnet", "albert", "spanbert", "distilbert", "t5", "bart", "mass",
+    "elmo", "gpt2",
+)  # fmt: skip
+TEACHER = Row("roberta", blocks=4)  # of the student; it does no tasks
 ROWS = (
-    Row("gpt1"),
-    Row("roberta"),
-    Row("bert"),
-    Row("electra"),
-    Row("deberta"),
-    Row("xlnet"),
-    Row("albert"),
-    Row("spanbert"),
-    Row("distilbert"),
-    Row("t5"),
-    Row("bart"),
-    Row("mass"),
-    Row("elmo"),
+    *(Row(model) for model in MODELS),
     Row("elmo", frozen=True),
-    Row("gpt2"),
     Row("gpt1", frozen=True),
-    Row("gpt1", fresh=True),
-    Row("roberta", fresh=True),
+    *(Row(model, fresh=True) for model in MODELS),
 )
 LONG_ROWS = (  # for these the pre-training alone is measured
     Row("albert", times=LONGER),
@@ -154,24 +156,40 @@ def gradients(model: LanguageModel, batch: Batch, key: Key) -> None:
 # --------------------------------------------------------------------------------------------------------- pre-training
 
 
-def new_job(model: str, seed: int) -> Job:
+def new_job(row: Row, seed: int) -> Job:
     """A new model with its text, its vocabulary and its optimiser."""
     common = {"data": STORIES, "batch": TOKENS // LONG, "lr": RATE, "steps": UPDATES, "seed": seed, "out": NOWHERE}
-    if model == "distilbert":
-        return prepare(PretrainOptions(model=model, teacher=str(folder_of(Row("roberta"), seed)), **common))
-    layers = None if model == "elmo" else 2
-    return prepare(PretrainOptions(model=model, tokenizer=TOKENIZER.out, layers=layers, context=LONG, **common))
+    if row.model == "distilbert":
+        return prepare(PretrainOptions(model=row.model, teacher=str(folder_of(TEACHER, seed)), **common))
+    layers = None if row.model == "elmo" else row.blocks
+    words = ENDS if row.model in WITH_ENDS else TOKENIZER.out
+    return prepare(PretrainOptions(model=row.model, tokenizer=words, layers=layers, context=LONG, **common))
 
 
 def batch_of(job: Job, window: int, step: int) -> Batch:
     """The batch of this update: 768 tokens in windows of this length."""
     windows = data.random_windows(job.train, TOKENS // window, window, job.options.seed, step)
-    return job.objective(windows, np.random.default_rng([job.options.seed, step, 1]))
+    windows, at_end = with_ends(job, windows)
+    batch = job.objective(windows, np.random.default_rng([job.options.seed, step, 1]))
+    if at_end.any():
+        batch.ids[at_end] = windows[:, :-1][at_end]
+        batch.targets[at_end] = ops.IGNORED
+    return batch
+
+
+def with_ends(job: Job, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """windows (B,T+1) -> the same, and where (B,T) a start or a delimiter has taken the place of a token, if at all"""
+    at_end = np.zeros((len(windows), windows.shape[1] - 1), bool)
+    if job.options.model in WITH_ENDS:
+        windows = windows.astype(np.int64)
+        windows[:, 0], windows[:, -2] = job.text.ids[START], job.text.ids[DELIMITER]
+        at_end[:, [0, -1]] = True
+    return windows, at_end
 
 
 def budget() -> float:
     """The operations that every model has for its pre-training: GPT-1's, in windows of both lengths."""
-    job = new_job("gpt1", 0)
+    job = new_job(Row("gpt1"), 0)
     short, long = (operations(job.model, batch_of(job, window, 0)) for window in (SHORT, LONG))
     return UPDATES * ((1 - LONG_SHARE) * short + LONG_SHARE * long)
 
@@ -179,7 +197,7 @@ def budget() -> float:
 def pretrain(row: Row, seed: int, available: float) -> dict:
     """Train the model of a row, and keep it in its folder -> what it cost, and how it does at covered words."""
     started = time.process_time()
-    job = new_job(row.model, seed)
+    job = new_job(row, seed)
     costs = {window: operations(job.model, batch_of(job, window, 0)) for window in (SHORT, LONG)}
     shares = {SHORT: 1 - LONG_SHARE, LONG: LONG_SHARE}
     updates = {window: round(row.times * available * shares[window] / costs[window]) for window in costs}
@@ -199,6 +217,7 @@ def pretrain(row: Row, seed: int, available: float) -> dict:
         "updates": total,
         "targets": n_targets,
         "seconds": time.process_time() - started,
+        "ends": row.model in WITH_ENDS,
     }
     return figures | {f"told at {window}": told(job, window) for window in (SHORT, LONG)}
 
@@ -210,9 +229,10 @@ def told(job: Job, window: int) -> float | None:
         return None
     cover = masked(0, job.model.config.vocab_size, EXAM)
     right = count = 0
-    for number, windows in enumerate(data.whole_windows(job.valid[:EXAM_TOKENS], window, 48)):
-        covered = cover(windows, np.random.default_rng([1, number])).targets != ops.IGNORED
-        covered[:, 0] = False  # before the first token there is nothing
+    for number, plain in enumerate(data.whole_windows(job.valid[:EXAM_TOKENS], window, 48)):
+        windows, at_end = with_ends(job, plain)
+        covered = (cover(plain, np.random.default_rng([1, number])).targets != ops.IGNORED) & ~at_end
+        covered[:, [0, -1]] = False  # before the first token there is nothing; the last may be a delimiter
         ids = windows[:, :-1].astype(np.int64)
         seen = np.where(covered, job.text.ids[MASK], ids) if sees_all else ids
         logits, _ = job.model.forward(seen, grad=False)
@@ -225,8 +245,8 @@ def told(job: Job, window: int) -> float | None:
 
 def folder_of(row: Row, seed: int) -> Path:
     """Where the pre-trained model of a row and a seed is."""
-    name = row.model if row.times == 1 else f"{row.model}-{row.times}"
-    return FOLDER / f"{name}-{seed}"
+    more = f"-{row.blocks}-blocks" * (row.blocks != 2) + f"-{row.times}" * (row.times > 1)
+    return FOLDER / f"{row.model}{more}-{seed}"
 
 
 # ---------------------------------------------------------------------------------------------------------- fine-tuning
@@ -252,8 +272,21 @@ def fitting(task_name: str, n: int, split: str, seed: int) -> list[Example]:
     return found
 
 
-def points(row: Row, seed: int, task_name: str) -> float:
-    """Fine-tune for one task -> 100 times its score on test examples, at the epoch that was best on others."""
+class Curve(finetune.Watch):
+    """Keeps the validation score of each epoch."""
+
+    def __init__(self):
+        self.scores = []
+
+    def evaluated(self, tuning, row, better) -> None:
+        self.scores.append(100 * row["score"])
+
+
+def points(row: Row, seed: int, task_name: str, epochs: int = EPOCHS) -> dict:
+    """Fine-tune for one task -> 100 times its score on test examples, at the epoch that was best on others; the curve
+
+    of validation scores, one for each epoch.
+    """
     body, plain = models.open_both(folder_of(row, seed))
     text = plain.with_special(SPECIAL)
     task = tasks.TASKS[task_name]
@@ -276,11 +309,11 @@ def points(row: Row, seed: int, task_name: str) -> float:
         for split, part in splits.items()
     }
     options = finetune.FinetuneOptions(
-        model="", task=task_name, train="", epochs=EPOCHS, batch=BATCH, lr=TUNING_RATE,
-        lm_weight=0.0 if row.frozen else usual_lm_weight(body),
+        model="", task=task_name, train="", epochs=epochs, batch=BATCH, lr=TUNING_RATE, lm_weight=0.0,
     )  # fmt: skip
-    finetune.tune(classifier, encoded["train"], encoded["valid"], options, seed)
-    return 100 * finetune.evaluate(classifier, encoded["test"]).score
+    watch = Curve()
+    finetune.tune(classifier, encoded["train"], encoded["valid"], options, seed, watch)
+    return {"points": 100 * finetune.evaluate(classifier, encoded["test"]).score, "curve": watch.scores}
 
 
 def constant(task_name: str) -> float:
@@ -295,8 +328,6 @@ def constant(task_name: str) -> float:
 # ------------------------------------------------------------------------------------------------------------- the map
 
 
-
-
 def train_one(job: tuple[Row, int, float]) -> tuple[str, dict]:
     """One training -> the name of its row, and its figures."""
     row, seed, available = job
@@ -308,13 +339,12 @@ def tune_one(job: tuple[Row, int, str]) -> tuple[str, dict]:
     row, seed, task_name = job
     started = time.process_time()
     found = points(row, seed, task_name)
-    return f"{row.name}, seed {seed}, {task_name}", {"points": found, "seconds": time.process_time() - started}
+    return f"{row.name}, seed {seed}, {task_name}", found | {"seconds": time.process_time() - started}
 
 
 def measure(seeds: int, workers: int) -> None:
     """All that is not recorded: one seed after the other, its trainings first, then its tasks."""
-    if not Path(TOKENIZER.out).is_dir():
-        train_vocabulary(TOKENIZER)
+    vocabularies()
     available = budget()
     for task_name, seed in itertools.product(LABELS, range(seeds)):
         fitting(task_name, LABELS[task_name], "train", seed)
@@ -326,8 +356,8 @@ def measure(seeds: int, workers: int) -> None:
         for seed in range(seeds):
             trainings = list(dict.fromkeys(Row(row.model, times=row.times) for row in ROWS if needs(row, seed)))
             students = [row for row in trainings if row.model == "distilbert"]
-            teachers_and_others = [row for row in trainings if row not in students]
-            for rows_now in (teachers_and_others, students):
+            others = [TEACHER] * bool(students) + [row for row in trainings if row not in students]
+            for rows_now in (others, students):
                 todo = [(row, seed, available) for row in rows_now if not is_trained(row, seed)]
                 keep(pool.imap_unordered(train_one, todo))
             todo = [(row, seed, name) for row in ROWS for name in LABELS if not is_tuned(row, seed, name)]
@@ -355,13 +385,14 @@ def is_trained(row: Row, seed: int) -> bool:
 
 
 def is_recorded(row: Row, seed: int) -> bool:
-    """Are the figures of this training recorded?"""
-    return f"{row.training}, seed {seed}" in machine.recorded(NAME)
+    """Are the figures of this training recorded, with the windows that it has now?"""
+    found = machine.recorded(NAME).get(f"{row.training}, seed {seed}")
+    return found is not None and found.get("ends", False) == (row.model in WITH_ENDS)
 
 
 def is_tuned(row: Row, seed: int, task_name: str) -> bool:
-    """Is this fine-tuning recorded?"""
-    return f"{row.name}, seed {seed}, {task_name}" in machine.recorded(NAME)
+    """Is this fine-tuning recorded, with its curve?"""
+    return "curve" in machine.recorded(NAME).get(f"{row.name}, seed {seed}, {task_name}", {})
 
 
 def show() -> None:
@@ -407,12 +438,20 @@ def main() -> None:
     show()
 
 
-def quick() -> None:
-    """A hundredth of the operations for one model, and one task."""
+def vocabularies() -> None:
+    """The vocabulary, and the same with a start token and a delimiter."""
     if not Path(TOKENIZER.out).is_dir():
         train_vocabulary(TOKENIZER)
-    print(pretrain(Row("roberta"), 0, budget() / 100))
-    print(points(Row("roberta"), 0, "sentiment"))
+    if not Path(ENDS).is_dir():
+        tokenizer.load(TOKENIZER.out).with_special((START, DELIMITER)).save(ENDS)
+
+
+def quick() -> None:
+    """A hundredth of the operations for a teacher and its student, and one task."""
+    vocabularies()
+    print(pretrain(TEACHER, 0, budget() / 100))
+    print(pretrain(Row("distilbert"), 0, budget() / 100))
+    print(points(Row("distilbert"), 0, "sentiment", epochs=2))
 
 
 if __name__ == "__main__":

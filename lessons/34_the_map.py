@@ -4,8 +4,8 @@
 # You will put all models of this book on one map. You will measure who sees whom, twice: once by
 # changing words, and once by a gradient. You will count how many predictions each model learns
 # from, and what an update costs. Then you will read a table in which all of them had the same
-# number of operations and did the same six tasks, and decide for each paper's claim: shown here,
-# not shown here, or the opposite.
+# number of operations and did the same six tasks, ask whether it is fair, and decide for each
+# paper's claim: shown here, not shown here, or the opposite.
 #
 # Reading: 50 minutes. Running: 2 to 8 seconds. Before it: lessons 25 to 33.
 #
@@ -210,7 +210,7 @@ print(f"a vocabulary of {vocabulary.vocab_size} tokens, and special ones for eac
 
 def objective_of(name):
     """-> what a model learns to predict, and the tokenizer with its special tokens"""
-    card = models.card(name)
+    card = models.card(name)  # what the library knows about a kind of model
     text = vocabulary.with_special(card.special_tokens) if card.special_tokens else vocabulary
     if card.mask_rate is None:
         return card.objective(text), text
@@ -291,8 +291,8 @@ mixed_results = lines.check(
 assert all(result.error < 1e-8 for result in mixed_results), "every line is right"
 
 # %% [markdown]
-# Now whole models. The token table is also the head (`model.head`), but we go backward from the
-# hidden states, so only the input can give the table a gradient.
+# Now whole models. One array is the token table and the head; its name in the library is
+# `model.head`. We go backward from the hidden states, so only the input can give it a gradient.
 
 # %%
 def reached(name):
@@ -360,44 +360,46 @@ assert spent.max() / spent.min() < 1.01, "all models had as many operations"
 # All have two blocks of width 128 (an encoder-decoder two on each side; a DistilBERT one), and read
 # the same stories. XLM is left out: it needs two languages (lesson 27).
 #
-# One thing had to be settled first. With windows of 64 tokens from the start, a masked model told 8
-# % of the covered words after 1,600 updates, and with windows of 32 it told 53 %
+# One thing had to be settled first. With windows of 64 tokens from the start, a masked model
+# predicted 8 % of the covered words after 1,600 updates, and with windows of 32 it predicted 53 %
 # (`benchmarks/masked.py`, one seed). So here 30 % of the operations see windows of 32 tokens, and
 # the others windows of 64. BERT began with short texts too (appendix A.2).
 #
-# The exam: in held-out stories, 15 % of the tokens are covered. A masked model tells them from what
-# is left. A GPT tells the same tokens, each from all that stands before it.
+# The exam: in held-out stories, 15 % of the tokens are covered. A masked model predicts them from
+# what is left. A GPT predicts the same tokens, each from all that stands before it.
 
 # %%
-def told(name, window):
-    """-> (seeds,): the share of these tokens that a model tells"""
+def predicted(name, window):
+    """-> (seeds,): the share of these tokens that a model predicts"""
     rows = [RECORD[key] for key in RECORD if key.startswith(f"{name}, seed ")]
     return np.array([row[f"told at {window}"] for row in rows if "told at 64" in row])
 
 
-exam = {name: told(name, 64) for name in TRAINED if training[name]["told at 64"] is not None}
+exam = {name: predicted(name, 64) for name in TRAINED if training[name]["told at 64"] is not None}
+exam = dict(sorted(exam.items(), key=lambda pair: pair[1].mean()))
 exam_figure, axes = plot.plt.subplots(figsize=(9, 4.5))
 for row, shares in enumerate(exam.values()):
     axes.barh(row, shares.mean(), color="tab:green", alpha=0.6)
     axes.plot(shares, [row] * len(shares), "ko", markersize=4)
 axes.set_yticks(range(len(exam)), exam)
-axes.set(xlabel="share of these tokens that are told", xlim=(0, 1),
+axes.set(xlabel="share of these tokens that are predicted", xlim=(0, 1),
          title="Held-out stories, windows of 64 tokens; a point is a seed")
 plot.save(exam_figure, "34_exam.png")
 for name, shares in exam.items():
     print(f"{name:11}", *shares.round(2))
 assert max(exam[name].mean() for name in ("albert", "electra", "spanbert")) < 0.25, "hardly begun"
-assert min(exam["gpt1"]) > max(exam["roberta"]), "GPT-1 tells more words, from one side"
+assert min(exam["gpt1"]) > max(exam["roberta"]), "GPT-1 predicts more words, from one side"
 
 # %% [markdown]
-# ALBERT, SpanBERT and ELECTRA's small generator tell 10 to 21 %. And GPT-1, which sees one side
-# only, tells more words than RoBERTa, which sees both. Is that the way they learn, or too little
+# ALBERT, SpanBERT and ELECTRA's small generator predict 10 to 21 %. And GPT-1, which sees one side
+# only, predicts more words than RoBERTa, which sees both. Is that the way they learn, or too little
 # training? An intervention decides: the same models with **five times the operations**.
 
 # %%
 LONGER = ", 5 times the operations"
-longer = {name: told(name + LONGER, 64) for name in exam if f"{name}{LONGER}, seed 0" in RECORD}
-print(f"{'':11}{'share told':>11}{'with five times the operations':>32}")
+longer = {name: predicted(name + LONGER, 64) for name in exam
+          if f"{name}{LONGER}, seed 0" in RECORD}
+print(f"{'':11}{'predicted':>11}{'with five times the operations':>32}")
 for name, shares in longer.items():
     print(f"{name:11}{exam[name].mean():11.2f}{'':21}", *shares.round(2))
 longer_figure, axes = plot.plt.subplots(figsize=(9, 4))
@@ -406,32 +408,34 @@ for row, (name, shares) in enumerate(longer.items()):
     axes.plot(exam[name], [row] * len(exam[name]), "o", color="tab:green")
     axes.plot(shares, [row] * len(shares), "o", color="tab:orange")
 axes.set_yticks(range(len(longer)), longer)
-axes.set(xlabel="share of these tokens that are told", xlim=(0, 1),
+axes.set(xlabel="share of these tokens that are predicted", xlim=(0, 1),
          title="The budget of the map (green), and five times as much (orange)")
 plot.save(longer_figure, "34_longer.png")
 assert min(longer[name].mean() for name in ("electra", "spanbert")) > 0.6, "they had hardly begun"
 assert 0.25 < longer["albert"].mean() < 0.5, "ALBERT is on its way"
-assert min(longer["roberta"]) > max(longer["gpt1"]) + 0.03, "now both sides tell more than one"
+assert min(longer["roberta"]) > max(longer["gpt1"]) + 0.03, "now both sides know more than one"
 
 # %% [markdown]
 # It was the training (two seeds each): surely for SpanBERT and ELECTRA; ALBERT, at 29 %, is on its
 # way. So below, the rows of these three speak of models that have hardly begun to learn.
 #
 # **The surprise: RoBERTa has overtaken GPT-1.** With few operations the left side alone is better,
-# with more of them both sides are. A likely reason for GPT-1's early lead: with the same operations
-# it learns from three times as many predictions. A table at one budget cannot tell who wins at
-# another.
+# with more of them both sides are. A guess at the reason for GPT-1's early lead: with the same
+# operations it learns from three times as many predictions. A table at one budget does not say who
+# wins at another.
 
 # %% [markdown]
 # ## 6. One table
 #
 # Then all models are fine-tuned for six tasks of the story world, with the recipe of lesson 13 and
-# the points of lesson 14. Two rows are controls that begin with fresh weights; in two the body
-# stays *frozen*.
+# the points of lesson 14. Some rows are controls that begin with fresh weights; in two the body
+# stays *frozen*. All have one learning rate.
 
 # %%
 TASKS = ("acceptability", "sentiment", "similarity", "continuation", "cloze", "endings")
-ROWS = [*TRAINED, "elmo, frozen", "gpt1, frozen", "gpt1, fresh weights", "roberta, fresh weights"]
+FRESH = [f"{name}, fresh weights" for name in TRAINED
+         if f"{name}, fresh weights, seed 0, {TASKS[0]}" in RECORD]
+ROWS = [*TRAINED, "elmo, frozen", "gpt1, frozen", *FRESH]
 SEEDS = [seed for seed in range(10)
          if all(f"{row}, seed {seed}, {task}" in RECORD for row in ROWS for task in TASKS)]
 points = np.array([[[RECORD[f"{row}, seed {seed}, {task}"]["points"] for task in TASKS]
@@ -440,8 +444,10 @@ constant = np.array([RECORD[f"constant, {task}"]["points"] for task in TASKS])
 print(f"{len(SEEDS)} seeds\n{'':23}" + "".join(f"{task[:10]:>11}" for task in TASKS) + "   mean")
 print(f"{'constant answer':23}" + "".join(f"{value:11.1f}" for value in constant)
       + f"{constant.mean():7.1f}")
-for row, found in zip(ROWS, points.mean(axis=1), strict=True):
+sorted_rows = sorted(zip(ROWS, points.mean(axis=1), strict=True), key=lambda pair: -pair[1].mean())
+for row, found in sorted_rows:
     print(f"{row:23}" + "".join(f"{value:11.1f}" for value in found) + f"{found.mean():7.1f}")
+print("the three highest means:", ", ".join(row for row, _ in sorted_rows[:3]))
 assert len(SEEDS) >= 3, "three seeds or more"
 n_gpt, n_roberta = (training[name]["targets"] for name in ("gpt1", "roberta"))
 assert n_gpt > 3 * n_roberta, "three times as many predictions"
@@ -462,36 +468,71 @@ axes.legend(loc="lower right")
 plot.save(table_figure, "34_table.png")
 
 # %% [markdown]
-# An acceptability of 0 is guessing: RoBERTa and BERT reach 70, ELMo
-# 55, GPT-1 only 12. We do not know why. For stories that go on (continuation, cloze), GPT-1 and
-# ELMo are ahead. MASS and BART are no better than constant answers. (A guess: with these operations
-# they have not learned to write an answer.)
-#
-# **The spread between seeds is large**, in some cells very large:
+# **A fine-tuned ELMo, made of LSTMs, has the highest mean.** No paper of this book says that. Before
+# we read more, one question that belongs to every such table: was each row trained to its end?
 
 # %%
 spread = points.max(axis=1) - points.min(axis=1)  # (rows, tasks)
 widest = np.unravel_index(spread.argmax(), spread.shape)
 print(f"the widest spread: {ROWS[widest[0]]}, {TASKS[widest[1]]}: {spread.max():.0f} points; "
       f"half of all cells spread by {np.median(spread):.0f} or more")
-mean_of = dict(zip(ROWS, points.mean(axis=1), strict=True))
-assert mean_of["roberta"][0] > 60 > 40 > mean_of["gpt1"][0], "who judges sentences"
-on_stories = {row: found[3:5].mean() for row, found in mean_of.items()}
-best = sorted(on_stories, key=on_stories.get)[-2:]
-assert best == ["gpt1", "elmo"], "who knows how stories go on"
-for name in ("mass", "bart"):
-    assert abs(mean_of[name].mean() - constant.mean()) < 3, "no better than a constant answer"
-assert spread.max() > 30, "some tasks depend on the seed"
+print(f"{ROWS[widest[0]]}, {TASKS[widest[1]]}, seed by seed:",
+      *(f"{value:.0f}" for value in points[widest[0], :, widest[1]]),
+      f"  (a constant answer: {constant[widest[1]]:.0f})")
+curves = [row["curve"] for row in RECORD.values() if "curve" in row]
+if curves:
+    rising = np.mean([np.argmax(curve) == len(curve) - 1 for curve in curves])
+    print(f"{len(curves)} fine-tunings of {len(curves[0])} epochs; {rising:.0%} have their best "
+          "validation score in the last one")
+else:
+    print("3 epochs each, 45 updates for sentiment; no validation curves are recorded")
+mean_of = {row: found.mean() for row, found in zip(ROWS, points.mean(axis=1), strict=True)}
+for row in TRAINED:
+    control = f"{row}, fresh weights"
+    if control not in FRESH:  # none of its own: of its kind
+        control = "gpt1, fresh weights" if row == "gpt2" else "roberta, fresh weights"
+    if mean_of[row] < mean_of[control]:
+        print(f"{row} ({mean_of[row]:.1f}) is below {control} ({mean_of[control]:.1f})")
+assert mean_of["gpt1"] > mean_of["gpt1, fresh weights"], "pre-training does not harm GPT-1"
+assert mean_of["roberta"] > mean_of["roberta, fresh weights"], "nor RoBERTa"
+assert not curves or all(mean_of[row] >= mean_of[f"{row}, fresh weights"] for row in TRAINED)
 
 # %% [markdown]
+# **It was not.** A cell with seeds at 2, 44, 65 and 72 does not show four abilities. It shows a
+# training that has taken off in some seeds and not yet in others. And a pre-trained DistilBERT that
+# ends below a fresh RoBERTa, at constant answers, was not taught the tasks. (T5, BART and MASS must
+# write their answers; their own bodies with fresh weights were not measured.) A trial (one seed,
+# twelve epochs in place of three, not part of the record): sentiment went from 50 to 94 for
+# DistilBERT and from 50 to 99 for RoBERTa; acceptability from 0 to 22 for DistilBERT, from 58 to 71
+# for RoBERTa, and from 23 to 57 for GPT-1. Not all cells rise: GPT-1's endings stayed where they
+# were.
+#
+# Three more things that are not equal here, so that no row is *only* its idea:
+#
+# - A task puts `_start_` before a text, and most encoders are read at its state. BERT and ALBERT
+#   have seen such a token in pre-training. RoBERTa, SpanBERT, DistilBERT, ELECTRA, DeBERTa and
+#   XLNet meet it for the first time in the task, with random numbers.
+# - GPT-1 and GPT-2 have half of a language model's loss beside that of the task, the others do not.
+# - DistilBERT's teacher has two blocks, so the student has *one*. Lesson 19 has tasks that one layer
+#   does not learn and two do.
+#
+# `benchmarks/family.py` can now measure the table anew, with twelve epochs, curves of validation
+# scores, `_start_` in the pre-training of all encoders, no second loss, a teacher of four blocks,
+# and fresh weights for every row. That takes about eight hours on one core, and has not been done.
+# **So read what follows as an exercise in judging a table, and not as a result about models.**
+#
 # ## 7. Claims
 #
 # For each claim we take the difference of two rows, seed by seed, as a mean over the six tasks, and
 # its 95 % interval (Student's t). A claim that one row is better is *shown here* if the whole
 # interval lies above 0, and *the opposite* if it lies below; otherwise *not shown here*. For a
-# claim that a row is hardly worse, the line is at -2 points in place of 0. (ALBERT's and
-# DistilBERT's papers lose a little too.) (Of 15 intervals of 95 %, about one misses its true value
-# by chance.)
+# claim that a row is hardly worse, the line is at -2 points in place of 0. (Such a test is called
+# one of *non-inferiority*. ALBERT's and DistilBERT's papers lose a little too.)
+#
+# What such an interval does not hold: it comes from seeds alone. The 500 test examples are the same
+# for all seeds, so their chance is not in it. That both rows of a seed have the same labelled
+# examples is the only thing that pairs them. And of 16 intervals of 95 %, about one misses its true
+# value by chance.
 
 # %%
 STUDENT = {3: 4.303, 4: 3.182, 5: 2.776}  # for so many seeds
@@ -501,12 +542,13 @@ CLAIMS = (
     ("BERT, section 5.3", "to fine-tune beats to freeze", "gpt1", "gpt1, frozen"),
     ("ULMFiT", "the same for an LSTM", "elmo", "elmo, frozen"),
     ("GPT-1, table 4", "GPT-1 beats a frozen ELMo", "gpt1", "elmo, frozen"),
+    ("(no paper)", "GPT-1 beats a fine-tuned ELMo", "gpt1", "elmo"),
     ("BERT, table 1", "BERT beats GPT-1", "bert", "gpt1"),
     ("BERT, table 5", "both sides beat the left", "roberta", "gpt1"),
     ("RoBERTa, table 2", "hardly worse: without pairs", "roberta", "bert"),
     ("SpanBERT, table 6", "spans beat words", "spanbert", "roberta"),
     ("ELECTRA, table 5", "a loss at every token is better", "electra", "roberta"),
-    ("DeBERTa, table 1", "distances beat a table", "deberta", "roberta"),
+    ("DeBERTa, table 4", "distances beat a table", "deberta", "roberta"),
     ("XLNet, table 1", "a drawn order beats masks", "xlnet", "bert"),
     ("ALBERT, table 4", "hardly worse: one block for all layers", "albert", "bert"),
     ("DistilBERT, table 1", "hardly worse: half the layers", "distilbert", "roberta"),
@@ -536,43 +578,39 @@ for paper, claim, one, other in CLAIMS:
 SURE = ("pre-training helps", "pre-training helps a masked model", "to fine-tune beats to freeze",
         "the same for an LSTM", "GPT-1 beats a frozen ELMo")
 assert all(verdicts[claim] == "shown here" for claim in SURE), "pre-training and fine-tuning"
-assert verdicts["both sides beat the left"] == "not shown here", "the seeds differ too much"
-assert verdicts["an encoder-decoder beats a decoder"] == "the opposite", "at this budget"
-assert verdicts["hardly worse: half the layers"] == "the opposite", "on tasks; not on words"
 three_verdicts = sorted(set(verdicts.values()))
 print({verdict: list(verdicts.values()).count(verdict) for verdict in three_verdicts})
 
 # %% [markdown]
-# - **Pre-training and fine-tuning matter.** Against fresh weights and against a frozen body the
-#   differences are 11 to 22 points, and all are shown.
+# What may you believe of this?
+#
+# - **That pre-training and fine-tuning matter here**: against fresh weights and against a frozen
+#   body the differences are 11 to 22 points. A longer fine-tuning would have to turn them round.
+# - **Not that a model is worse than another.** By section 6 each verdict between two models may be
+#   a verdict about three epochs. That holds for "the opposite" above all. T5 learned from a fifth
+#   of GPT-1's predictions, and must *write* its answer; ALBERT had hardly begun to learn (section
+#   5); DistilBERT has one block.
 # - **"Not shown" is not "wrong".** The papers trained with millions of times as many operations, on
 #   other texts and other tasks. Many of them report a difference of 2 points. With four seeds and
 #   500 test examples, such a difference cannot be seen.
-# - **"The opposite" holds at this budget.** T5 learned from a fifth of GPT-1's predictions, and it
-#   must *write* its answer. ALBERT had hardly begun to learn (section 5). A guess, which this table
-#   cannot test: with more operations both would catch up.
 # - **Equal operations are one kind of fairness.** Equal text, equal parameters or equal time give
 #   other tables. A DistilBERT is made to be *used* cheaply, and that stands nowhere in this one.
 #
-# The exam of section 5 counts words, not answers. There the seeds agree:
+# The exam of section 5 needs no fine-tuning. It counts words, and there the seeds agree:
 
 # %%
 for one, other in (("deberta", "roberta"), ("distilbert", "roberta"), ("roberta", "bert")):
     for window in (32, 64):
-        gap = told(one, window)[:len(SEEDS)] - told(other, window)[:len(SEEDS)]
+        gap = predicted(one, window)[:len(SEEDS)] - predicted(other, window)[:len(SEEDS)]
         print(f"{one:10} - {other:8} windows of {window}: {gap.mean():+.2f} "
               f"(from {gap.min():+.3f} to {gap.max():+.3f})")
         assert gap.min() > 0, "in every seed, in windows of both lengths"
 
 # %% [markdown]
-# DeBERTa tells more words than RoBERTa, with 652 updates against 1,164. (It has distances *and* a
-# decoder; this does not part the two.) DistilBERT tells more than its own teacher, from whose
+# DeBERTa predicts more words than RoBERTa, with 652 updates against 1,164. (It has distances *and*
+# a decoder; this does not part the two.) DistilBERT predicts more than its own teacher, from whose
 # layers it started; the teacher's training is not counted. BERT is behind RoBERTa most with long
-# windows. A likely reason: the exam gives one long text, and BERT's training had pairs of short
-# ones.
-#
-# **Telling words and doing tasks are two things.** DistilBERT is far behind in the tasks. BERT
-# tells fewer words than RoBERTa in every seed, and is not behind in the tasks.
+# windows. We guess why: the exam gives one long text, and BERT's training had pairs of short ones.
 #
 # ## 8. What came after
 #
@@ -664,6 +702,9 @@ assert np.array_equal(seen["mistral"], left & (distance <= 2 * 2)), "two blocks,
 # - "DistilBERT: from 180 to 110 million": from 110 to 66 (lesson 28).
 # - "ALBERT is a fast BERT": it has fewer numbers, and computes as many blocks (lesson 28).
 # - "ELECTRA is a GAN": its generator is trained to be right (lesson 29).
+# - "A GPT hides the future by masked language modelling", "positions are for models that see both
+#   sides", "BERT becomes worse with more data": lesson 26. "The Nepali table shows what TLM does":
+#   lesson 27.
 # - "Encoder-only, decoder-only, encoder-decoder" are masks and a second stack, as section 1 shows.
 #   The block is the same in all three, but for the decoder's attention to the source.
 # - Every relative differs from its paper in more than its size: *What is left out*, in lessons 25
