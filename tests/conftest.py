@@ -10,9 +10,11 @@ import cores  # noqa: F401 - before NumPy
 import cublaslt_on_cpu
 import cuda_on_cpu
 import numpy as np
+import ptx
 import pytest
 import strict_cupy
 from constants import Constants
+from helpers import compiled_by_nvrtc
 
 from minigpt import ops
 from minigpt.device import gpu, threads
@@ -124,13 +126,22 @@ def no_pictures():
         yield
 
 
+@functools.cache
+def played_in_ptx(source: str) -> ptx.Module:
+    """What NVRTC makes of a source for an H100, played. Without NVRTC the test is skipped."""
+    return ptx.Module(compiled_by_nvrtc(source, "kernel.cu", "sm_90").decode())
+
+
 @pytest.fixture
 def kernels_on_cpu(request, monkeypatch):
-    """The CUDA kernels take NumPy arrays, and g++ stands for the GPU.
+    """The CUDA kernels take NumPy arrays, and g++ stands for the GPU; the player of PTX where the parameter is "PTX".
 
     Products are made by NumPy in the place of CuPy; by the stand-in for cuBLASLt where the parameter is "cuBLASLt".
     """
-    if cuda_on_cpu.problem():
+    compiles, address = cuda_on_cpu.Module, cuda_on_cpu.address
+    if getattr(request, "param", "CuPy") == "PTX":
+        compiles, address = played_in_ptx, ptx.address
+    elif cuda_on_cpu.problem():
         pytest.skip(cuda_on_cpu.problem())
     caches = kernels._compiled, cublaslt._library, cublaslt._device, products._is_exact
     for cache in caches:
@@ -138,8 +149,8 @@ def kernels_on_cpu(request, monkeypatch):
     library = cublaslt_on_cpu.Library() if getattr(request, "param", "CuPy") == "cuBLASLt" else None
     monkeypatch.setattr(kernels, "ARRAY", np.ndarray)
     monkeypatch.setattr(sys.modules["minigpt.ops.table"], "device_of", lambda array: "cuda")
-    monkeypatch.setattr(kernels, "compile", cuda_on_cpu.Module)
-    monkeypatch.setattr(kernels, "address", cuda_on_cpu.address)
+    monkeypatch.setattr(kernels, "compile", compiles)
+    monkeypatch.setattr(kernels, "address", address)
     monkeypatch.setattr(gpu, "tensor_cores", lambda: True)
     monkeypatch.setattr(cublaslt, "_load", lambda: library)
     monkeypatch.setattr(gpu, "current_stream", lambda: (0, cublaslt_on_cpu.STREAM))

@@ -1,6 +1,5 @@
 """What the tests of products on tensor cores share: a kernel of one block with mma.cuh before it, and whole numbers."""
 
-import cuda_on_cpu
 import numpy as np
 
 from minigpt.device.arrays import named_dtype
@@ -11,7 +10,7 @@ def run(dtype, body, *arrays, threads=32, declared="real* out, const real* a, co
     """A kernel of one block, with mma.cuh for this dtype before it. Returns the first array, which it writes."""
     text = kernels.source("attention_mma", dtype, HEAD=16, KV_GROUP=1)
     text = text[: text.index("const int WARPS")] + f'extern "C" __global__ void f({declared}) {{ {body} }}'
-    cuda_on_cpu.Module(text).get_function("f")((1, 1, 1), (threads, 1, 1), arrays)
+    kernels.compile(text).get_function("f")((1, 1, 1), (threads, 1, 1), arrays)
     return arrays[0]
 
 

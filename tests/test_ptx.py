@@ -42,6 +42,7 @@ def whole_numbers(n: int):
 
 # --- mistakes, each beside the kernel that is right -------------------------------------------------------------------
 
+READ_4 = "ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd4];"
 READ = "ld.global.f32 %f1, [%rd4];"
 WRITE = "st.global.f32 [%rd3], %f1;"
 MIRROR = "xor.b32 %r4, %r1, 63; shl.b32 %r4, %r4, 2;"  # four times the number of the thread opposite
@@ -60,8 +61,8 @@ PLANTED = {  # name: (what the right kernel does, what the wrong one does, what 
         "at byte 256 of 256 of s",
     ),
     "four numbers from the second on": (
-        "and.b32 %r4, %r3, 240; mad.wide.u32 %rd4, %r4, 1, %rd2; ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd4];" + WRITE,
-        "ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd2+4];" + WRITE,
+        "and.b32 %r4, %r3, 240; mad.wide.u32 %rd4, %r4, 1, %rd2;" + READ_4 + WRITE,
+        "add.s64 %rd4, %rd2, 4;" + READ_4 + WRITE,
         "no multiple of 16",
     ),
     "a copy of 4 bytes from half of them": (
@@ -169,7 +170,9 @@ def test_what_is_in_fresh_shared_memory_is_no_number(monkeypatch):
 def test_a_late_copy_brings_nothing_until_it_is_waited_for(monkeypatch):
     monkeypatch.setattr(ptx.memory.SharedMemory, "check_read", lambda *_: None)
     text = FETCH + "ld.shared.f32 %f1, [%r3];" + WAIT + "ld.shared.f32 %f2, [%r3]; setp.ne.u32 %p1, %r1, 0;"
-    out = play(kernel(text + "selp.f32 %f1, %f1, %f2, %p1;" + WRITE, shared=256), np.zeros(64, np.float32), whole_numbers(64))
+    out = play(
+        kernel(text + "selp.f32 %f1, %f1, %f2, %p1;" + WRITE, shared=256), np.zeros(64, np.float32), whole_numbers(64)
+    )
     assert out[0] == 1 and np.isnan(out[1:]).all()
 
 
@@ -193,7 +196,9 @@ def test_what_a_gpu_would_not_start():
         ptx.Module(kernel("")).get_function("f")((1, 1, 1), (1, 1, 1), (np.uint64(0), np.uint64(0), np.int64(1)))
 
 
-@pytest.mark.parametrize("wrong", ["add.rz.f32 %f1, %f1, %f1;", "atom.global.add.f32 %f1, [%rd3], %f1;", "sin.approx.f32 %f1, %f1;"])
+@pytest.mark.parametrize(
+    "wrong", ["add.rz.f32 %f1, %f1, %f1;", "atom.global.add.f32 %f1, [%rd3], %f1;", "sin.approx.f32 %f1, %f1;"]
+)
 def test_an_instruction_that_is_not_played_is_refused(wrong):
     with pytest.raises(NotImplementedError, match=wrong[:8]):
         play(kernel(wrong), np.zeros(64, np.float32))
@@ -203,7 +208,9 @@ def test_an_instruction_that_is_not_played_is_refused(wrong):
 
 
 def test_the_reader():
-    found = read(kernel("@!%p1 bra END; ld.shared.v2.f32 {%f1, %f2}, [s+8]; { .reg .b32 %t; mov.b64 {%t, %r1}, %d1; } END:", 32))
+    found = read(
+        kernel("@!%p1 bra END; ld.shared.v2.f32 {%f1, %f2}, [s+8]; { .reg .b32 %t; mov.b64 {%t, %r1}, %d1; } END:", 32)
+    )
     f = found["f"]
     assert list(f.parameters.values()) == ["u64", "u64", "u32"] and f.shared[0][1:] == (16, 32)
     branch, load, move, end = f.instructions[-4:]
@@ -221,7 +228,7 @@ X = np.random.default_rng(0).standard_normal((3, 4096))
 
 
 def test_fma_rounds_once():
-    """Against whole numbers, counted in 2^-30, which are exact. Some sums end in the middle between two, or next to it."""
+    """Against whole numbers, counted in 2^-30, which are exact. Some sums end in the middle between two floats."""
     rng = np.random.default_rng(1)
     n = 3000
     a, b = (rng.integers(-(2**24), 2**24, size=n).astype(np.float32) for _ in range(2))
@@ -274,8 +281,8 @@ COMPUTED = {  # instructions that compute %f1 of %f2 and %f3: what they should g
     "cvt.rzi.s32.f32 %r5, %f2; cvt.rn.f32.s32 %f1, %r5;": lambda a, b: np.trunc(a) + 0,
     "cvt.rn.bf16.f32 %h1, %f2; cvt.u32.u16 %r5, %h1; shl.b32 %r5, %r5, 16; mov.b32 %f1, %r5;":
         lambda a, b: (to_bfloat16(a).astype(np.uint32) << 16).view(np.float32),
-    "cvt.rn.bf16x2.f32 %r5, %f3, %f2; mov.b32 {%h1, %h2}, %r5; mov.b32 %r6, {%h2, %h1}; and.b32 %r6, %r6, 0xFFFF0000; mov.b32 %f1, %r6;":
-        lambda a, b: (to_bfloat16(a).astype(np.uint32) << 16).view(np.float32),
+    "cvt.rn.bf16x2.f32 %r5, %f3, %f2; mov.b32 {%h1, %h2}, %r5; mov.b32 %r6, {%h2, %h1}; and.b32 %r6, %r6, -65536;"
+    "mov.b32 %f1, %r6;": lambda a, b: (to_bfloat16(a).astype(np.uint32) << 16).view(np.float32),
     "mov.b32 %r5, %f2; shr.s32 %r5, %r5, 31; and.b32 %r5, %r5, 3; cvt.rn.f32.u32 %f1, %r5;": lambda a, b: 3 * (a < 0),
     "mov.b32 %r5, 5; bfi.b32 %r6, %r5, %r1, 4, 3; cvt.rn.f32.u32 %f1, %r6;":
         lambda a, b: np.arange(64) & ~0x70 | 0x50,
@@ -294,7 +301,12 @@ def test_comparisons_with_what_is_no_number():
     values = np.array([1, np.nan], np.float32)
     for how, expected in {"lt": 0, "ltu": 1, "ne": 0, "neu": 1, "eq": 0, "num": 0, "nan": 1}.items():
         body = f"ld.global.f32 %f2, [%rd2]; ld.global.f32 %f3, [%rd2+4]; setp.{how}.f32 %p1, %f2, %f3;"
-        out = play(kernel(body + "selp.f32 %f1, 0f3F800000, 0f00000000, %p1;" + WRITE), np.zeros(32, np.float32), values, threads=32)
+        out = play(
+            kernel(body + "selp.f32 %f1, 0f3F800000, 0f00000000, %p1;" + WRITE),
+            np.zeros(32, np.float32),
+            values,
+            threads=32,
+        )
         assert (out == expected).all(), how
 
 
@@ -318,7 +330,11 @@ def test_threads_part_and_meet_again():
 # --- a warp's matrices ------------------------------------------------------------------------------------------------
 
 # Which element the i-th number of a lane is, (row, column), as NVIDIA's manual draws it.
-A16 = [[(g + 8 * low, 2 * t + one + 8 * right) for right in (0, 1) for low in (0, 1) for one in (0, 1)] for g in range(8) for t in range(4)]
+A16 = [
+    [(g + 8 * low, 2 * t + one + 8 * right) for right in (0, 1) for low in (0, 1) for one in (0, 1)]
+    for g in range(8)
+    for t in range(4)
+]
 B16 = [[(2 * t + one + 8 * low, g) for low in (0, 1) for one in (0, 1)] for g in range(8) for t in range(4)]
 A8 = [[(g + 8 * low, t + right) for right in (0, 4) for low in (0, 1)] for g in range(8) for t in range(4)]
 B8 = [[(t + below, g) for below in (0, 4)] for g in range(8) for t in range(4)]
@@ -353,7 +369,12 @@ def test_mma(kind):
         with pytest.raises(ptx.Fault, match="not rounded"):
             play(kernel(text), np.zeros((32, 4), np.float32), given + np.uint32(1), threads=32)
     with pytest.raises(ptx.Fault, match="for ever|out of bounds"):
-        play(kernel("setp.lt.u32 %p1, %r1, 16; @%p1 bra GONE;" + text + "GONE:"), np.zeros((32, 4), np.float32), given, threads=32)
+        play(
+            kernel("setp.lt.u32 %p1, %r1, 16; @%p1 bra GONE;" + text + "GONE:"),
+            np.zeros((32, 4), np.float32),
+            given,
+            threads=32,
+        )
 
 
 @pytest.mark.parametrize("trans", ["", ".trans"])

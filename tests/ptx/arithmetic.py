@@ -1,4 +1,4 @@
-"""Numbers as a GPU computes them: rounded once, whatever a processor does; small ones flushed to zero where PTX says so.
+"""Numbers as a GPU computes them: rounded once, and the smallest flushed to zero where PTX says so.
 
 Every function takes and returns arrays.
 """
@@ -22,6 +22,7 @@ def two_sum(a, b):
 
 def two_product(a, b):
     """The rounded product of two float64, and exactly what rounding took away (Dekker, Veltkamp)."""
+
     def halves(x):
         scaled = x * 134217729.0  # 2^27 + 1
         upper = scaled - (scaled - x)

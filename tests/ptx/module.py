@@ -1,4 +1,4 @@
-"""In the place of CuPy's RawModule: NVRTC compiles a source, and launches are played, in several orders of the threads."""
+"""In the place of CuPy's RawModule: the launches of a module in PTX are played, in several orders of the threads."""
 
 import functools
 import itertools

@@ -60,7 +60,9 @@ class Threads:
     numbers: of the blocks in the grid. draw: a generator for the order, or None for the plain one.
     """
 
-    def __init__(self, program: Program, grid, block, numbers: np.ndarray, arguments, memory: GlobalMemory, clock, draw):
+    def __init__(
+        self, program: Program, grid, block, numbers: np.ndarray, arguments, memory: GlobalMemory, clock, draw
+    ):
         kernel = program.kernel
         self.program, self.draw, self.clock, self.arguments, self.block_size = program, draw, clock, arguments, block
         size = int(np.prod(block))
@@ -75,10 +77,12 @@ class Threads:
         self.warp = self.block * warps + inside // LANES
         self.special = {}
         for name, of, whole in (("%tid", inside, block), ("%ctaid", self.block, grid)):
-            for axis, index in zip("xyz", (of % whole[0], of // whole[0] % whole[1], of // (whole[0] * whole[1]))):
+            for axis, index in zip(
+                "xyz", (of % whole[0], of // whole[0] % whole[1], of // (whole[0] * whole[1])), strict=True
+            ):
                 self.special[f"{name}.{axis}"] = index.astype(np.uint32)
         for name, whole in (("%ntid", block), ("%nctaid", grid)):
-            for axis, length in zip("xyz", whole):
+            for axis, length in zip("xyz", whole, strict=True):
                 self.special[f"{name}.{axis}"] = np.full(self.n, length, np.uint32)
         self.registers = Registers(kernel.registers, self.n)
         self.memory = {
@@ -262,4 +266,3 @@ def play(program: Program, grid, block, arguments: dict, memory: GlobalMemory, s
         for begin in range(0, blocks, at_once):
             some = numbers[begin : begin + at_once]
             Threads(program, grid, block, some, arguments, memory, clock, draw).play()
-

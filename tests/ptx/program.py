@@ -1,4 +1,4 @@
-"""A kernel made ready to be played: each instruction becomes a step, a function of the threads and of the lanes that take it.
+"""A kernel made ready to be played: each instruction becomes a step, a function of threads and lanes.
 
 lanes: the numbers of the threads that take a step, in rising order; None for all of them, which is quicker.
 """
@@ -73,7 +73,8 @@ class Program:
     def _float_source(self, one: Instruction, operand, kind: str):
         """The same; where the instruction says .ftz and the register may hold subnormals, they are flushed."""
         get = self._source(operand, kind)
-        if kind != "f32" or "ftz" not in one.modifiers or not isinstance(operand, Register) or operand.name in self.clean:
+        may_be_subnormal = isinstance(operand, Register) and operand.name not in self.clean
+        if kind != "f32" or "ftz" not in one.modifiers or not may_be_subnormal:
             return get
         return lambda threads, lanes: arithmetic.flush(get(threads, lanes))
 
@@ -120,10 +121,9 @@ class Program:
         whole = one.modifiers[-1]
         parts = len((to if isinstance(to, Group) else of).parts)
         part = f"b{8 * DTYPES[whole].itemsize // parts}"
-        sources, targets = self._sources(of, part if isinstance(of, Group) else whole), self._targets(
-            to, part if isinstance(to, Group) else whole
-        )
-        dtype = DTYPES[part if isinstance(to, Group) else whole]
+        kind = part if isinstance(to, Group) else whole
+        sources, targets = self._sources(of, part if isinstance(of, Group) else whole), self._targets(to, kind)
+        dtype = DTYPES[kind]
 
         def take(threads, lanes):
             given = np.broadcast_arrays(*[get(threads, lanes) for get in sources])
@@ -144,7 +144,7 @@ class Program:
         return next((space for space in ("shared", "local", "param") if space in one.modifiers), "global")
 
     def _place(self, address):
-        """A function that gives [base+offset] for each lane. The base has 32 bits, as it may in shared memory, or 64."""
+        """A function that gives [base+offset] for each lane. Of shared memory a base may have 32 bits."""
         is_short = isinstance(address.base, Register) and self.kernel.registers[address.base.name].itemsize == 4
         base, offset = self._source(address.base, "u32" if is_short else "u64"), address.offset
         return lambda threads, lanes: base(threads, lanes).astype(np.int64) + offset
@@ -231,7 +231,7 @@ class Program:
 
     def _mma(self, one: Instruction):
         shape = one.modifiers[2]
-        assert shape in ("m16n8k16", "m16n8k8") and one.modifiers[-3] == {"m16n8k16": "bf16"}.get(shape, "tf32"), one.text
+        assert {"m16n8k16": "bf16", "m16n8k8": "tf32"}.get(shape) == one.modifiers[-3], one.text
         targets = self._targets(one.operands[0], "f32")
         a, b, c = (self._sources(of, kind) for of, kind in zip(one.operands[1:], ("b32", "b32", "f32"), strict=True))
 
@@ -279,8 +279,8 @@ def without_subnormals(kernel: Kernel) -> set[str]:
         before = len(clean)
         for one in kernel.instructions:
             if one.operands and not comes_clean(one):
-                to = one.operands[0]
-                clean -= {part.name for part in (to.parts if isinstance(to, Group) else [to]) if isinstance(part, Register)}
+                to = one.operands[0].parts if isinstance(one.operands[0], Group) else one.operands[:1]
+                clean -= {part.name for part in to if isinstance(part, Register)}
         if len(clean) == before:
             return clean
 

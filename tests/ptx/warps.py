@@ -78,8 +78,10 @@ def _fragment(warps: int, words: list) -> np.ndarray:
 
 def _pairs(warps: int, words: list) -> np.ndarray:
     """The two numbers of each word, in float64, along a last axis."""
-    return arithmetic.from_bfloat16(_fragment(warps, words).view(np.uint16)).astype(np.float64).reshape(
-        warps, GROUPS, IN_GROUP, len(words), 2
+    return (
+        arithmetic.from_bfloat16(_fragment(warps, words).view(np.uint16))
+        .astype(np.float64)
+        .reshape(warps, GROUPS, IN_GROUP, len(words), 2)
     )
 
 
