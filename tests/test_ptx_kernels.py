@@ -305,7 +305,7 @@ PLANTED = {  # in attention on tensor cores: (the file, what it says, what it sa
     "a wait after the barrier": (
         "attention_mma.cu", ARRIVED, "__syncthreads();\n    cp_async_wait_all();", "a race|before a copy has arrived",
     ),
-    "rows that do not exist": ("attention_mma.cu", "row + r < rows);", "true);", "reads 4 bytes out of bounds"),
+    "rows that do not exist": ("attention_mma.cu", "row + r < rows);", "true);", "reads 16 bytes out of bounds"),
     "halves exchanged": ("mma_bfloat16.cuh", '"f"(second), "f"(first)', '"f"(first), "f"(second)', "and not"),
     "other rows of a fragment": ("mma_bfloat16.cuh", "rows[lane() % 16]", "rows[lane() / 2]", "and not"),
 }  # fmt: skip
