@@ -249,9 +249,9 @@ def main() -> None:
     install(setattr)
     found = rows(setattr)
     print(machine.table(found, COLUMNS))
+    print(f"on top, for CUDA, at {1e6 * LAUNCH:.0f} microseconds a launch:")
     for name, row in found.items():
-        of_cuda = 1e3 * LAUNCH * on_gpu(row)
-        print(f"{name}: {of_cuda:.1f} ms of CUDA's on top, at {1e6 * LAUNCH:.0f} microseconds a launch")
+        print(f"{name}: {1e3 * LAUNCH * on_gpu(row):.1f} ms")
     named = {f"{options.column}: {name}": row for name, row in found.items()}
     look = options.quick and not options.out
     machine.save("host_cost", named, threads=1, quick=look, folder=options.out, code=options.code)

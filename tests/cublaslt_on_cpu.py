@@ -97,7 +97,8 @@ class Library:
         self._expose("MatmulDescSetAttribute", self._set(OF_DESCRIPTION, "description"), p, c_int, p, c_size_t)
         self._expose("MatmulPreferenceCreate", self._create_preference, p)
         self._expose("MatmulPreferenceSetAttribute", self._set(OF_PREFERENCE, "preference"), p, c_int, p, c_size_t)
-        for name, kind in (("MatrixLayout", "layout"), ("MatmulDesc", "description"), ("MatmulPreference", "preference")):
+        made = {"MatrixLayout": "layout", "MatmulDesc": "description", "MatmulPreference": "preference"}
+        for name, kind in made.items():
             self._expose(f"{name}Destroy", functools.partial(self._destroy, kind), p)
         self._expose("MatmulAlgoGetHeuristic", self._heuristic, *[p] * 7, c_int, p, p)
         self._expose("MatmulAlgoCheck", self._check, *[p] * 8)

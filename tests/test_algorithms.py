@@ -10,11 +10,11 @@ from cublaslt_on_cpu import Offer
 from helpers import same
 
 from minigpt.device import gpu
-from minigpt.ops.cuda import algorithms, cublaslt, products
+from minigpt.ops.cuda import algorithms, column_major, cublaslt, products
 from minigpt.ops.cuda.cublaslt import Epilogue
 
 pytestmark = pytest.mark.parametrize("kernels_on_cpu", ["cuBLASLt"], indirect=True)
-KERNEL_FOLDER, ALIGNMENT = gpu.kernel_folder, cublaslt._alignment
+KERNEL_FOLDER, ALIGNMENT = gpu.kernel_folder, column_major.alignment_of
 M, K, N = 64, 128, 72
 
 
@@ -30,7 +30,7 @@ def library(kernels_on_cpu, constants, monkeypatch, tmp_path):
     constants.set(cuda_small_product=M * K * N)
     monkeypatch.delenv("MINIGPT_TIME_PRODUCTS", raising=False)
     monkeypatch.setattr(algorithms, "_warned", set())
-    monkeypatch.setattr(cublaslt, "_alignment", lambda address: min(16, ALIGNMENT(address)))  # NumPy's changes
+    monkeypatch.setattr(column_major, "alignment_of", lambda address: min(16, ALIGNMENT(address)))  # NumPy's changes
     monkeypatch.setattr(gpu, "name_and_driver", lambda device: ("GPU of a test", 13000))
     monkeypatch.setattr(gpu, "kernel_folder", lambda: str(tmp_path))
     monkeypatch.setattr(gpu, "is_recording", lambda: library.recording)

@@ -22,7 +22,7 @@ from helpers import error, same
 from minigpt.device import arrays, gpu
 from minigpt.device.arrays import named_dtype
 from minigpt.errors import InputError
-from minigpt.ops.cuda import cublaslt, kernels, products
+from minigpt.ops.cuda import column_major, cublaslt, kernels, products
 from minigpt.ops.cuda.cublaslt import Epilogue
 
 WITH_CUBLASLT = pytest.mark.parametrize("kernels_on_cpu", ["cuBLASLt"], indirect=True)
@@ -294,7 +294,7 @@ WRONG = {  # what is done to the numbers of cublaslt.py, and the complaint
     "aux_ld has not 4 bytes": ("c_int64", ctypes.c_int32),
     "a bias is missing": ("CUBLASLT_MATMUL_DESC_BIAS_POINTER", 11),
     "workspace": ("_device", lambda xp, device: (cublaslt._new(""), np.empty(16, np.uint8))),
-    "is not aligned as promised": ("_alignment", lambda address: 256),
+    "is not aligned as promised": ("alignment_of", lambda address: 256),
     "partial sums may be rounded": ("CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE", 4),
     "alpha, beta or C": ("TYPES", {"float32": (0, 68, 0, ctypes.c_double)}),
     "KeyError": ("address", None),
@@ -308,7 +308,7 @@ def test_the_stand_in_sees(complaint, kernels_on_cpu, monkeypatch):
     if name == "address":
         monkeypatch.setattr(kernels, "address", lambda array: array.ctypes.data + 16)
     else:
-        monkeypatch.setattr(cublaslt, name, value)
+        monkeypatch.setattr(column_major if name == "alignment_of" else cublaslt, name, value)
     x, w, b = (np.empty(1024, np.float32)[1:][: np.prod(s)].reshape(s) for s in ((8, 8), (8, 16), (16,)))
     a, f = np.empty((2, 8, 16), np.float32)
     with contextlib.suppress(RuntimeError):  # or the heuristic has nothing for it
@@ -367,7 +367,9 @@ def header(*expressions: str) -> dict[str, list[int]]:
 
 FIELDS = [f"offsetof(cublasLtMatmulHeuristicResult_t,{name})" for name, _ in cublaslt.Heuristic._fields_]
 SIZES = ["sizeof(cublasLtMatmulHeuristicResult_t)", "sizeof(cublasLtMatmulAlgo_t)"]
-NUMBERS = {name: value for name, value in vars(cublaslt).items() if re.match("CU[A-Z]+_", name)}
+NUMBERS = {
+    name: value for name, value in (vars(cublaslt) | vars(column_major)).items() if re.match("CU[A-Z]+_", name)
+}
 NUMBERS |= {f"CUBLASLT_EPILOGUE_{one.name}": one.value for one in Epilogue}
 
 

@@ -127,7 +127,7 @@ def test_queries_that_see_nothing_in_a_tile_or_at_all(keys):
     [(np.float32, -1e9), (np.float32, np.finfo(np.float32).min), (np.float64, np.finfo(np.float64).min)],
 )
 def test_a_row_whose_every_key_has_a_bias_that_hides(dtype, hidden):
-    """Its scores are all about the same: so it sees all its keys, each with the same share. Beside it are other rows."""
+    """Its scores are all about the same: so it sees all its keys, with equal shares. Beside it are other rows."""
     t = ROWS + 2
     bias = normal(1, 1, t, t, dtype=dtype)
     bias[..., 2:] = hidden  # all rows see two keys

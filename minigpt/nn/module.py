@@ -45,9 +45,8 @@ def accumulate(parameter: Parameter, gradient: Array) -> None:
     A parameter that is used twice gets two gradients: the first is assigned, later ones are added to it. They have the
     dtype of the weights, also where layers compute in bfloat16.
     """
-    gradient = gradient.astype(parameter.data.dtype, copy=False)
     if parameter.grad is None:
-        parameter.grad = gradient
+        parameter.grad = gradient.astype(parameter.data.dtype, copy=False)
     else:
         parameter.grad += gradient
     if parameter.gradient_hook is not None:

@@ -63,14 +63,19 @@ def put_distances(d: Array, where: Array, n_rows: int, n_alone: int | None = Non
     xp = array_module(d)
     t = len(where)
     rows = xp.arange(t)[:, None]
-    if t <= (n_rows // 2 if n_alone is None else n_alone):
-        out = xp.zeros((*d.shape[:3], n_rows), d.dtype)
+    shape = (*d.shape[:3], n_rows)
+    if n_alone is None:
+        n_alone = n_rows // 2
+    if t <= n_alone:
+        out = xp.zeros(shape, d.dtype)
         out[:, :, rows, where] = d
         return out
     ids = rows * n_rows + where  # a row for each query and each row of the table
-    of_pairs = d.reshape(-1, t * t).T  # (T T, B NH)
-    sums = ops.sum_rows(of_pairs, ids.reshape(-1), t * n_rows).astype(d.dtype, copy=False)
-    return sums.T.reshape(*d.shape[:3], n_rows)
+    ids = ids.reshape(-1)
+    of_pairs = d.reshape(-1, t * t)
+    sums = ops.sum_rows(of_pairs.T, ids, t * n_rows)  # (T R, B NH)
+    sums = sums.astype(d.dtype, copy=False)
+    return sums.T.reshape(shape)
 
 
 def table_heads(table: Array, n_head: int) -> Array:

@@ -24,13 +24,14 @@ import dataclasses
 import enum
 import functools
 from ctypes import byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from minigpt.device import gpu
 from minigpt.device.arrays import array_module
-from minigpt.ops.cuda import algorithms, kernels
+from minigpt.ops.cuda import algorithms, column_major, kernels
+from minigpt.ops.cuda.column_major import Matrix
 
 FAILURES = ImportError, OSError, RuntimeError  # what is raised where the library is missing, or a call of it fails
 MOST_PLANS = 4096  # that are kept, a few KB each; a training step needs about 20
@@ -38,7 +39,6 @@ WORKSPACE = 32 << 20  # bytes, as NVIDIA advises for its H100; other GPUs need l
 
 # Names and numbers of library_types.h, cublas_api.h and cublasLt.h.
 CUDA_R_32F, CUDA_R_64F, CUDA_R_16BF = 0, 1, 14
-CUBLAS_OP_N, CUBLAS_OP_T = 0, 1
 CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_64F, CUBLAS_COMPUTE_32F_FAST_TF32 = 68, 70, 77
 CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE = 0, 7
 CUBLAS_STATUS_ARCH_MISMATCH, CUBLAS_STATUS_NOT_SUPPORTED = 8, 15
@@ -89,17 +89,6 @@ class Heuristic(ctypes.Structure):
         ("wavesCount", c_float),
         ("reserved", c_int * 4),
     ]
-
-
-class Matrix(NamedTuple):
-    """A row-major array as a column-major matrix: its transpose, or, where `turned` is 1, the transpose of that."""
-
-    dtype: np.dtype
-    rows: int
-    columns: int
-    leading: int  # numbers from one column to the next
-    turned: int  # CUBLAS_OP_N or CUBLAS_OP_T
-    alignment: int  # of its address, in bytes
 
 
 @dataclasses.dataclass(slots=True)
@@ -166,7 +155,7 @@ def _make_room():
 
 def _facts(x, address):
     """What a plan depends on: how an array is stored, and the alignment of its address."""
-    return x if x is None else (x.dtype, x.shape, x.strides, _alignment(address))
+    return x if x is None else (x.dtype, x.shape, x.strides, column_major.alignment_of(address))
 
 
 def _launch(plan, algorithm, a, b, out, beta, stream) -> bool:
@@ -238,10 +227,10 @@ def _plan_for(device, tf32, a, b, out, epilogue, bias, aux) -> Plan | None:
         return None
     if bias is not None and bias.dtype != out.dtype:
         return None
-    matrices = _as_stored(b, a, out, aux)
+    matrices = column_major.as_stored(b, a, out, aux)
     if matrices is None:
         return None
-    bias_alignment = None if bias is None else _alignment(kernels.address(bias))
+    bias_alignment = None if bias is None else column_major.alignment_of(kernels.address(bias))
     return _plan(array_module(out), device, tf32 and a.dtype == np.float32, epilogue, bias_alignment, *matrices)
 
 
@@ -271,7 +260,7 @@ def _plan(xp, device, tf32, epilogue, bias, a, b, out, aux=None) -> Plan | None:
         _destroy(description, layouts)
         return None
     matrices = [[matrix.dtype.name, *matrix[1:]] for matrix in (a, b, out, aux) if matrix]
-    shared = a.columns if a.turned == CUBLAS_OP_N else a.rows  # the K of M, N and K
+    shared = a.columns if not a.turned else a.rows  # the K of M, N and K
     return Plan(
         handle=handle,
         workspace=workspace,
@@ -387,36 +376,3 @@ def _point(description, attribute, pointer, address):
     if pointer.value != address:
         pointer.value = address
         _call("MatmulDescSetAttribute", description, attribute, byref(pointer), ctypes.sizeof(pointer))
-
-
-def _alignment(address) -> int:
-    """The largest power of 2 that divides an address, up to 256: cuBLASLt uses no larger one."""
-    return min(256, address & -address)
-
-
-def _as_stored(b, a, out, aux) -> list[Matrix] | None:
-    """Arrays as cuBLASLt's A, B, D and, if there is one, aux; None where it cannot take one of them as it lies."""
-    matrices = [_matrix(b), _matrix(a), _matrix(out)]
-    if aux is not None:
-        matrices.append(_matrix(aux))
-    if None in matrices:
-        return None
-    for written in matrices[2:]:
-        if written.turned or written.dtype != out.dtype:
-            return None
-    if aux is not None and matrices[3].leading % 8:
-        return None
-    return matrices
-
-
-def _matrix(x) -> Matrix | None:
-    """How cuBLASLt sees a row-major array; None where neither its rows nor its columns are contiguous."""
-    rows, columns = x.shape
-    size = x.itemsize
-    down, along = x.strides
-    alignment = _alignment(kernels.address(x))
-    if along == size and down >= columns * size:
-        return Matrix(x.dtype, columns, rows, down // size, CUBLAS_OP_N, alignment)
-    if down == size and along >= rows * size:
-        return Matrix(x.dtype, rows, columns, along // size, CUBLAS_OP_T, alignment)
-    return None

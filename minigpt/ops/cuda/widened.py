@@ -1,7 +1,7 @@
-"""Operations without a kernel, of arrays of bfloat16: the reference's formulas in float32, rounded at the end.
+"""Operations without a kernel, of arrays of bfloat16: the same operation in float32, rounded at the end.
 
 CuPy (up to 14.2) multiplies no more than two matrices of bfloat16 at a time, and a formula in bfloat16 would be rounded
-after each step. Of other dtypes the reference computes these operations itself.
+after each step. In float32, as in all dtypes but bfloat16, the table gives these operations to the reference.
 """
 
 from typing import Any, NamedTuple
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array
-from minigpt.ops import reference
 from minigpt.ops.cuda import kernels
 from minigpt.ops.cuda.kernels import accepts, wide
+from minigpt.ops.table import table as ops
 
 
 class AttentionCache(NamedTuple):
-    saved: Any  # what the reference keeps
+    saved: Any  # what the operation keeps in float32
     dtypes: tuple  # of q, k, v and bias
 
 
@@ -38,13 +38,13 @@ def attention_forward(q, k, v, bias=None, *, mask=None, scale=None, rate=0.0, ke
     """q (*,T,D), k (*,S,D), v (*,S,D), [bias (*,T,S)] -> out (*,T,D)"""
     given = q, k, v, bias
     dtypes = tuple(None if x is None else x.dtype for x in given)
-    out, saved = reference.attention_forward(*map(widened, given), mask=mask, scale=scale, rate=rate, key=key)
+    out, saved = ops.attention_forward(*map(widened, given), mask=mask, scale=scale, rate=rate, key=key)
     return out.astype(q.dtype), AttentionCache(saved, dtypes)
 
 
 def attention_backward(dout, cache: AttentionCache):
     """dout (*,T,D) -> dq (*,T,D), dk (*,S,D), dv (*,S,D), [dbias (*,T,S)]"""
-    gradients = reference.attention_backward(widened(dout), cache.saved)
+    gradients = ops.attention_backward(widened(dout), cache.saved)
     pairs = zip(gradients, cache.dtypes, strict=True)
     return tuple(None if d is None else d.astype(dtype, copy=False) for d, dtype in pairs)
 
@@ -56,13 +56,13 @@ def softmax_supports(x) -> str | None:
 
 def softmax_forward(x):
     """x (*,N) -> p (*,N)"""
-    p, saved = reference.softmax_forward(widened(x))
+    p, saved = ops.softmax_forward(widened(x))
     return p.astype(x.dtype), SoftmaxCache(saved, x.dtype)
 
 
 def softmax_backward(dp, cache: SoftmaxCache):
     """dp (*,N) -> dx (*,N)"""
-    return reference.softmax_backward(widened(dp), cache.saved).astype(cache.dtype)
+    return ops.softmax_backward(widened(dp), cache.saved).astype(cache.dtype)
 
 
 def cross_entropy_supports(logits, targets, *, weights=None, normalizer=None) -> str | None:
@@ -72,13 +72,13 @@ def cross_entropy_supports(logits, targets, *, weights=None, normalizer=None) ->
 
 def cross_entropy_forward(logits, targets, *, weights=None, normalizer=None):
     """logits (*,V), targets (*) int -> loss (), in float32"""
-    loss, saved = reference.cross_entropy_forward(widened(logits), targets, weights=weights, normalizer=normalizer)
+    loss, saved = ops.cross_entropy_forward(widened(logits), targets, weights=weights, normalizer=normalizer)
     return loss, CrossEntropyCache(saved, logits.dtype)
 
 
 def cross_entropy_backward(dloss, cache: CrossEntropyCache):
     """dloss () -> dlogits (*,V)"""
-    return reference.cross_entropy_backward(dloss, cache.saved).astype(cache.dtype)
+    return ops.cross_entropy_backward(dloss, cache.saved).astype(cache.dtype)
 
 
 def batched_product_supports(a: Array, b: Array) -> str | None:

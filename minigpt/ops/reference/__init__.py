@@ -8,9 +8,9 @@ The rules that every pair keeps:
 - Pure: no state, and neither inputs nor cache are ever written to. The dtype that comes in goes out.
 """
 
+from minigpt.device.rows_and_batches import batched_product, sum_rows
 from minigpt.ops.reference.adam import adam_update, clip_gradients
 from minigpt.ops.reference.attention import attention_backward, attention_forward
-from minigpt.ops.reference.batched_product import batched_product
 from minigpt.ops.reference.composites import (
     cross_attention_backward,
     cross_attention_forward,
@@ -24,7 +24,7 @@ from minigpt.ops.reference.composites import (
 from minigpt.ops.reference.cosine_loss import cosine_loss_backward, cosine_loss_forward
 from minigpt.ops.reference.cross_entropy import cross_entropy_backward, cross_entropy_forward
 from minigpt.ops.reference.dropout import dropout_backward, dropout_forward
-from minigpt.ops.reference.embedding import embedding_backward, embedding_forward, sum_rows
+from minigpt.ops.reference.embedding import embedding_backward, embedding_forward
 from minigpt.ops.reference.gated_mlp import gated_mlp_backward, gated_mlp_forward
 from minigpt.ops.reference.gelu import gelu_backward, gelu_forward
 from minigpt.ops.reference.gelu_exact import gelu_exact_backward, gelu_exact_forward

@@ -36,14 +36,3 @@ def embedding_backward(dout, cache: EmbeddingCache):
     drows = dout.reshape(-1, dout.shape[-1])
     xp.add.at(dw, ids.reshape(-1), drows)
     return dw
-
-
-def sum_rows(rows, ids, n):
-    """rows (N,C), ids (N,) int from 0 to n - 1 -> sums (n,C): of the rows of each id, 0 where there are none
-
-    Not a pair: it undoes that rows were taken from a table of n, and nothing flows back through it.
-    """
-    xp = array_module(rows)
-    sums = xp.zeros((n, rows.shape[1]), rows.dtype)
-    xp.add.at(sums, ids, rows)
-    return sums
