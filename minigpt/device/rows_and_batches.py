@@ -1,6 +1,6 @@
 """Sums of rows that belong together, and products of several matrices at once, as NumPy and CuPy compute them.
 
-Some relatives of GPT need them. They are called as `ops.sum_rows` and `ops.batched_product`, which know what CuPy lacks.
+Some relatives of GPT need them. They call `ops.sum_rows` and `ops.batched_product`, which know what CuPy lacks.
 """
 
 from minigpt.device.arrays import Array, array_module
