@@ -15,7 +15,7 @@ included. The same command goes on: a part that is done is not measured again on
 depends on changes, or with --again. On another machine put gpu.json into benchmarks/results before.
 
 A run writes gpu.json, all rows; gpu.log, all that was printed; gpu_predicted.md, what was predicted beside what was
-measured; and in run 3 ladder.json and host_cost.json. Without --out the log is in the folder for temporary files.
+measured; and in run 3 ladder.json and host_cost.json. Without --out the log is minigpt_gpu.log in the folder for temporary files.
 Compiled kernels can be kept too: set CUPY_CACHE_DIR to a folder.
 
 Two steps from the same weights on the same batches must end in the same bits. A step's fraction of the peak counts
@@ -76,7 +76,7 @@ def main() -> None:
     if options.plan:
         print(f"the plan for {record.device}:\n{plan.plan(parts, states)}")
         return
-    log = runner.Log((out or Path(tempfile.gettempdir())) / "gpu.log")
+    log = runner.Log(out / "gpu.log" if out else Path(tempfile.gettempdir()) / "minigpt_gpu.log")
     log.say(f"the plan for {record.device}:\n{plan.plan(parts, states)}")
     given = ["--device", options.device, "--batch", *map(str, options.batch)]
     given += ["--quick"] if quick else []

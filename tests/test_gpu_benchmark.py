@@ -132,7 +132,8 @@ def test_a_quick_look_writes_a_log_alone_where_no_folder_is_given(tmp_path):
     before = sorted(machine.RESULTS.iterdir())
     done = called("--part", "nccl", *QUICK, TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["gpu.log"] and sorted(machine.RESULTS.iterdir()) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["minigpt_gpu.log"]
+    assert sorted(machine.RESULTS.iterdir()) == before
 
 
 def test_a_wrong_gradient_is_found_and_the_other_checks_are_made(played, capsys, monkeypatch):

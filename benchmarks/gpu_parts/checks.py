@@ -29,7 +29,7 @@ WORKERS = 8  # processes that share tests and one GPU
 
 def kernel_tests(bench: Bench) -> None:
     """The tests of kernels and products, one after the other."""
-    _pytest(bench, "tests", KERNELS, played="gelu and not rounding")
+    _pytest(bench, "tests", KERNELS, played="every_kernel and gelu and float32")
 
 
 def reference_tests(bench: Bench) -> None:

@@ -37,7 +37,9 @@ def warm(bench: Bench) -> None:
 
 
 def processes() -> futures.ProcessPoolExecutor:
-    """Some that begin with nothing: one of them replaces CuPy to find the sources, the others must not see that."""
+    """Some that begin with nothing. To find the sources, one of them lets the operations take arrays of NumPy: the
+    process that computes on the GPU must not see that.
+    """
     return futures.ProcessPoolExecutor(min(MOST, os.cpu_count() or 1), multiprocessing.get_context("spawn"))
 
 
