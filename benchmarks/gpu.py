@@ -15,8 +15,8 @@ included. The same command goes on: a part that is done is not measured again on
 depends on changes, or with --again. On another machine put gpu.json into benchmarks/results before.
 
 A run writes gpu.json, all rows; gpu.log, all that was printed; gpu_predicted.md, what was predicted beside what was
-measured; and in run 3 ladder.json and host_cost.json. Without --out the log is minigpt_gpu.log in the folder for temporary files.
-Compiled kernels can be kept too: set CUPY_CACHE_DIR to a folder.
+measured; and in run 3 ladder.json and host_cost.json. Without --out the log is minigpt_gpu.log in the folder for
+temporary files. Compiled kernels can be kept too: set CUPY_CACHE_DIR to a folder.
 
 Two steps from the same weights on the same batches must end in the same bits. A step's fraction of the peak counts
 6 N + 12 L C T operations per token (PaLM, appendix B), over the speed of a product in bfloat16, or on a processor in
