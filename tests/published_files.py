@@ -71,7 +71,8 @@ TABLES = {
                                                       ("비", "물", "entailment")),
                          [Example(("비", "해"), 0), Example(("비", "물"), 1)], ("contradiction", *NLI[1:])),
     "kornli": Published("snli_1.0_train.ko.tsv", tsv(("sentence1", "sentence2", "gold_label"),
-                                                     ("그가 \"말했다", "웃었다.", "neutral"), ("비", "물", "entailment")),
+                                                     ("그가 \"말했다", "웃었다.", "neutral"),
+                                                     ("비", "물", "entailment")),
                         [Example(('그가 "말했다', "웃었다."), 2), Example(("비", "물"), 1)], NLI),
     "klue_nli": Published("klue-nli-v1.1_dev.json",
                           pretty([KLUE | {"premise": "비", "hypothesis": "물", "gold_label": "entailment"},
@@ -106,14 +107,15 @@ TABLES = {
                       [Example(("He ran.", "He runs."), 4.6), Example(("He ran.", "Rain."), 0.0)], (), "pearson"),
     "klue_sts": Published("klue-sts-v1.1_dev.json", pretty([
         {"guid": "k-1", "source": "a", "sentence1": "비가 왔다.", "sentence2": "비가 온다.",
-         "labels": {"label": 4.9, "real-label": 4.857142857142857, "binary-label": 1}, "annotations": {"agreement": "1"}},
+         "labels": {"label": 4.9, "real-label": 4.857142857142857, "binary-label": 1}, "annotations": {"x": "1"}},
         {"guid": "k-2", "source": "a", "sentence1": "비가 왔다.", "sentence2": "잔다.",
          "labels": {"label": 0.1, "real-label": 0.14285714285714285, "binary-label": 0}},
-    ]), [Example(("비가 왔다.", "비가 온다."), 4.857142857142857), Example(("비가 왔다.", "잔다."), 0.14285714285714285)],
+    ]), [Example(("비가 왔다.", "비가 온다."), 4.857142857142857),
+         Example(("비가 왔다.", "잔다."), 0.14285714285714285)],
         (), "pearson"),
     "nsmc": Published("ratings.txt", tsv(("id", "document", "label"), ("7", "재미있다", "1"), ("8", "지루하다", "0")),
                       [Example(("재미있다",), 1), Example(("지루하다",), 0)], ("negative", "positive")),
-    "klue_ynat": Published("ynat-v1.1_dev.json", pretty([{"guid": "y-1", "title": "비 온다", "label": "사회", "url": "u"},
+    "klue_ynat": Published("ynat-v1.1_dev.json", pretty([{"guid": "y-1", "title": "비 온다", "label": "사회"},
                                                          {"guid": "y-2", "title": "골 넣다", "label": "스포츠"}]),
                            [Example(("비 온다",), 2), Example(("골 넣다",), 5)],
                            ("IT과학", "경제", "사회", "생활문화", "세계", "스포츠", "정치")),
@@ -131,16 +133,17 @@ SENTENCES = [f"The {i} frogs sat , and sang ." for i in range(1, 21)]
 CBT = "".join(f"{i} {sentence}\n" for i, sentence in enumerate(SENTENCES, 1))
 CBT += "21 `` Now , '' said the XXXXX .\tfrogs\t\tbaby|frogs|king|day|a|b|c|d|e|f\n\n"
 STORY_OF_CNN = "Tom ran .\n\nHe fell .\n\n@highlight\n\nTom ran\n\n@highlight\n\nHe fell\n"
-PASSAGE = "tom ran , and tom fell , and then he sat on the mat with the cat that had seen it all from the start and did n't"
+PASSAGE = "tom ran , and tom fell , and then he sat on the mat with a cat that had seen it from the start , and did n't"
 SQUAD = {"version": "1.1", "data": [{"title": "Tom", "paragraphs": [{"context": "Tom ran.", "qas": [
-    {"id": "1", "question": "Who?", "answers": [{"answer_start": 0, "text": "Tom"}, {"answer_start": 0, "text": "Tom"}]},
+    {"id": "1", "question": "Who?", "answers": 2 * [{"answer_start": 0, "text": "Tom"}]},
     {"id": "2", "question": "Why?", "is_impossible": True, "answers": []}]}]}]}  # fmt: skip
 TURN = {"span_start": 0, "span_end": 3, "span_text": "Tom"}
 COQA = {"version": "1.0", "data": [{
     "source": "mctest", "id": "x", "filename": "f", "name": "f", "story": "Tom ran.",
     "questions": [{"input_text": "Who ran?", "turn_id": 1}, {"input_text": "Did he?", "turn_id": 2}],
     "answers": [TURN | {"input_text": "Tom", "turn_id": 1}, TURN | {"input_text": "yes", "turn_id": 2}],
-    "additional_answers": {"0": [TURN | {"input_text": "tom", "turn_id": 1}, TURN | {"input_text": "Yes", "turn_id": 2}]},
+    "additional_answers": {
+        "0": [TURN | {"input_text": "tom", "turn_id": 1}, TURN | {"input_text": "Yes", "turn_id": 2}]},
 }]}  # fmt: skip
 PRONOUNS = [Example(("The cat ran because [MASK] was wet.",), 1, ("The cat", "the dog"))]
 ENDINGS = [" .", " ?", " . ''", ' " .']

@@ -1,4 +1,4 @@
-"""SQuAD's and CoQA's rules against the published scripts' own steps; BLEU and ROUGE against their packages; stop words."""
+"""SQuAD's and CoQA's rules against the scripts' own steps; BLEU and ROUGE against their packages; stop words."""
 
 import re
 import string
@@ -10,11 +10,12 @@ from published_files import OTHERS
 
 from minigpt.data.published.layout import Written
 from minigpt.errors import InputError
-from minigpt.evaluation import answers, overlap, tasks_as_text
+from minigpt.evaluation import answers, overlap, tasks_as_text, writing
 from minigpt.evaluation.stop_words import STOP_WORDS, first_tokens
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
 
-WORDS = ["the", "a", "an", "Tom", "tom", "ran,", "ran", "\u201cyes\u201d", "-", "...", "1,000", "the-cat", "An.", "\ud55c\uad6d", "O'Neil", ""]
+WORDS = ["the", "a", "an", "Tom", "tom", "ran,", "ran"]
+WORDS += ["\u201cyes\u201d", "-", "...", "1,000", "the-cat", "An.", "\ud55c\uad6d", "O'Neil", ""]
 
 
 def drawn(rng, n_words=6) -> str:
@@ -107,10 +108,10 @@ def test_rouge_is_that_of_its_package_on_random_draws():
 def test_without_the_packages_a_note_says_what_to_install(monkeypatch):
     monkeypatch.setattr(overlap.importlib.util, "find_spec", lambda name: None)
     records = [Written("x", ("a b",))] * 2
-    judged = tasks_as_text.WRITTEN["translate"].measures(["a b", "a"], records)
+    judged = writing.WRITTEN["translate"].measures(["a b", "a"], records)
     assert [measure.name for measure in judged.measures] == ["exact match", "F1 of words"]
     assert judged.notes == ['BLEU needs the package sacrebleu: pip install "minigpt-by-hand[eval]"']
-    judged = tasks_as_text.WRITTEN["summarise"].measures(["a b", "a"], records)
+    judged = writing.WRITTEN["summarise"].measures(["a b", "a"], records)
     assert judged.notes == ['ROUGE needs the package rouge-score: pip install "minigpt-by-hand[eval]"']
     for function in (overlap.bleu, overlap.rouge):
         with pytest.raises(InputError, match="is not installed: pip install"):
@@ -139,24 +140,24 @@ def test_a_conversation_is_put_with_its_story_and_the_turns_before():
     records = OTHERS["coqa"].items
     text = CharTokenizer.train("".join(record.document + record.given for record in records) + "QA: Tom\nyes")
     model = Silent(text)
-    report = tasks_as_text.write("answer", model, text, records)
+    report = writing.write("answer", model, text, records)
     assert model.prompts == ["Tom ran.\nQ: Who ran?\nA:", "Tom ran.\nQ: Who ran?\nA: Tom\nQ: Did he?\nA:"]
     assert [measure.value for measure in report.measures] == [0.5, 0.5]
     with pytest.raises(InputError, match="--shots 1: each question of this file has a document of its own"):
-        tasks_as_text.write("answer", model, text, records, shots=1)
+        writing.write("answer", model, text, records, shots=1)
 
 
 def test_a_summary_without_an_article_is_left_out_and_counted():
     text = CharTokenizer.train("Tom ran.TL;DR: \n")
     records = [Written("", ("Tom",)), Written("Tom ran.", ("Tom",))]
-    report = tasks_as_text.write("summarise", Silent(text), text, records)
+    report = writing.write("summarise", Silent(text), text, records)
     assert report.notes[0] == "1 of 2 items give nothing to work on and were left out: number 1"
     assert len(report.outputs) == 1
 
 
 def test_every_way_of_writing_names_its_source():
-    for writing in tasks_as_text.WRITTEN.values():
-        assert writing.source.startswith("GPT-2 section")
+    for way in writing.WRITTEN.values():
+        assert way.source.startswith("GPT-2 section")
 
 
 def test_stop_words_are_left_out_of_what_may_be_chosen():

@@ -1,4 +1,4 @@
-"""Published files: each layout is recognised and read whole, real ones too; bad ones get one line; large ones no memory."""
+"""Published files: each layout is recognised and read whole; bad ones get one line; large ones take no memory."""
 
 import json
 import os
@@ -147,7 +147,7 @@ def test_a_pronoun_that_stands_there_twice_makes_two_gaps(write):
     assert next(choices.read_pronouns(path)).texts == ("The dog bit the cat because [MASK] was bad.",)
 
 
-# --- nothing is lost or doubled: against readers of the standard library -----------------------------------------------
+# --- nothing is lost or doubled: against readers of the standard library ---------------------------------------------
 
 
 @pytest.mark.parametrize("n", [1, 7, 500])
@@ -184,7 +184,7 @@ def test_tables_have_the_rows_that_a_split_finds(write, name):
 
 # --- real files ------------------------------------------------------------------------------------------------------
 
-HELD_OUT = {  # in a folder that MINIGPT_PUBLISHED names: file -> (kind, layout, items, how many have two gaps)
+HELD_OUT = {  # in a folder that MINIGPT_PUBLISHED names: file -> (kind, layout, items)
     "test.c.txt": ("pronouns", "dprd", 564),
     "train.c.txt": ("pronouns", "dprd", 1316),
     "winobias_dev.txt": ("pronouns", "winograd", 1584),
@@ -198,10 +198,10 @@ HELD_OUT = {  # in a folder that MINIGPT_PUBLISHED names: file -> (kind, layout,
 
 @pytest.mark.parametrize("name", HELD_OUT)
 def test_real_files_are_read_whole(name):
+    kind, layout, n = HELD_OUT[name]
     folder = os.environ.get("MINIGPT_PUBLISHED")
     if not folder or not (Path(folder) / name).is_file():
-        pytest.skip(f"MINIGPT_PUBLISHED names no folder with {name}, which is published at {LAYOUTS['dprd'].source}, ...")
-    kind, layout, n = HELD_OUT[name]
+        pytest.skip(f"MINIGPT_PUBLISHED names no folder with {name}; {layout} is published at {LAYOUTS[layout].source}")
     path = Path(folder) / name
     assert recognise(path, (kind,)) == layout
     if kind in KINDS:
@@ -236,6 +236,7 @@ def test_real_files_are_recognised(eval_data, file, kind, layout):
 
 # --- large files -----------------------------------------------------------------------------------------------------
 
+TWO_TOMS = 2 * [{"answer_start": 0, "text": "Tom"}]
 ITEM = '{"question": "%s", "answer": ["x"]}' % ("why " * 60)
 
 
@@ -300,8 +301,7 @@ BAD = {
     "a summary that is empty": ("summarise", "f.story", "Tom ran.\n@highlight\n\n\n@highlight\n\nx\n",
                                 "line 1: expected an article, and sentences below lines @highlight"),
     "an empty story": ("summarise", "f.story", "", "is empty"),
-    "no answers": ("answer", "f.json", json.dumps(SQUAD).replace('[{"answer_start": 0, "text": "Tom"}, '
-                                                                 '{"answer_start": 0, "text": "Tom"}]', "[]"),
+    "no answers": ("answer", "f.json", json.dumps(SQUAD).replace(json.dumps(TWO_TOMS), "[]"),
                    "line 1: expected a list 'answers' with something in it for 'Who\\?', got \\[\\]"),
     "an answer that is no text": ("answer", "f.json", json.dumps(SQUAD).replace('"text": "Tom"', '"text": 3'),
                                   "expected a text 'text', got 3"),
@@ -323,15 +323,15 @@ BAD = {
                         "got '2 questions, 1 lists of options, 2 answers'"),
     "a sentence of CBT too few": ("choice", "f.txt", CBT.replace("5 The", "6 The", 1), "line 5: .*the number 5, got"),
     "CBT cut short": ("choice", "f.txt", CBT + "1 The end\n", "line 23: expected 21 numbered lines for each question"),
-    "CBT without candidates": ("choice", "f.txt", CBT.replace("\t", " "), "line 21: expected a sentence with one XXXXX"),
+    "CBT without candidates": ("choice", "f.txt", CBT.replace("\t", " "), "line 21: expected a sentence with one XXX"),
     "a candidate that is empty": ("choice", "f.txt", CBT.replace("|king|", "||"), "line 21: .*with 'frogs' once among"),
     "two right candidates": ("choice", "f.txt", CBT.replace("|king|", "|frogs|"), "line 21: .*'frogs' once among"),
     "a right word that is no candidate": ("choice", "f.txt", CBT.replace("|frogs|", "|dogs|"), "line 21: .*once among"),
-    "two right pronouns": ("winograd", "f.txt", "It is [MASK] now.\n[MASK]\na,a\na\n\n", "line 1: expected a text that"),
+    "two right pronouns": ("winograd", "f.txt", "It is [MASK] now.\n[MASK]\na,a\na\n\n", "line 1: expected a text"),
     "an empty candidate": ("winograd", "f.txt", "It is [MASK] now.\n[MASK]\na,,b\na\n\n", "line 1: expected a text"),
     "opinions of another kind": ("sentiment", "f.tsv", tsv(("document", "label"), ("x", "0"), ("y", "5")),
                                  "line 3: unknown label '5': choose negative, positive"),
-    "labels of another kind": ("sentiment", "f.tsv", FILES["cola"].text, "line 1: unknown label '1': choose negative, positive"),
+    "labels of another kind": ("sentiment", "f.tsv", FILES["cola"].text, "line 1: unknown label '1': choose negative"),
     "an empty folder": ("choice", "RACE/dev/x.md", "x", "x.md"),
     "no items": ("answer", "f.json", '{"version": "1.1", "data": []}', "expected"),
 }  # fmt: skip

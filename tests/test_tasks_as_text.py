@@ -12,7 +12,7 @@ from minigpt.cli import main
 from minigpt.cli.main import parser
 from minigpt.data.published.layout import Written
 from minigpt.errors import InputError
-from minigpt.evaluation import metrics, prompts, scoring, tasks_as_text
+from minigpt.evaluation import metrics, prompts, scoring, tasks_as_text, writing
 from minigpt.evaluation.detokenizers import DETOKENIZERS, detokenized
 from minigpt.evaluation.perplexity import perplexity, read_as_it_came
 from minigpt.evaluation.report import Report
@@ -402,7 +402,7 @@ def pairs(*records) -> list[Written]:
 def test_what_the_model_writes_is_cut_and_compared_word_by_word(characters):
     parrot = Parrot(characters, [" a dog. the cat\nthe", " on the\nmat. it sat."])
     records = pairs(("the", "a"), ("mat", "A dog!"), ("cat", "the mat"))
-    report = tasks_as_text.write("translate", parrot, characters, records, shots=1)
+    report = writing.write("translate", parrot, characters, records, shots=1)
     assert parrot.prompts == ["\nthe = a\nmat =", "\nthe = a\ncat ="]
     assert report.outputs == ["a dog.", "on the"]
     found = values(report)
@@ -420,14 +420,14 @@ def test_what_comes_after_the_end_of_text_is_not_part_of_an_answer():
             return np.concatenate([ids, [new]], axis=1)
 
     for task in ("answer", "summarise"):
-        report = tasks_as_text.write(task, Ends(text, []), text, pairs(("who", "The cat")))
+        report = writing.write(task, Ends(text, []), text, pairs(("who", "The cat")))
         assert report.outputs == ["the cat"] and values(report)["exact match"] == 1
 
 
 def test_summaries_are_three_sentences_drawn_from_the_likeliest_two(characters):
     parrot = Parrot(characters, [" a cat. a dog! it sat. it ran.", "was it a good dog? it was"])
     records = pairs(("the cat sat on the mat", "it"), ("a cat sat on a mat", "a b c d"))
-    report = tasks_as_text.write("summarise", parrot, characters, records)
+    report = writing.write("summarise", parrot, characters, records)
     assert report.outputs == ["a cat. a dog! it sat.", "was it a good dog? it was"]
     assert parrot.options["top_k"] == 2 and parrot.options["temperature"] == 1
     assert parrot.options["seed"] == 1, "the second text is drawn with a seed of its own"
@@ -439,7 +439,7 @@ def test_summaries_are_three_sentences_drawn_from_the_likeliest_two(characters):
 
 def test_an_answer_is_one_line(characters):
     parrot = Parrot(characters, [" it was. a dog\nQ: was it"])
-    report = tasks_as_text.write("answer", parrot, characters, pairs(("was it?", "It was a dog")))
+    report = writing.write("answer", parrot, characters, pairs(("was it?", "It was a dog")))
     assert report.outputs == ["it was. a dog"] and values(report)["exact match"] == 1
     assert parrot.prompts == ["\nQ: was it?\nA:"]
 
@@ -534,7 +534,7 @@ def test_every_task_runs_from_the_command_line(task, folder, tmp_path, capsys):
         assert measure["name"] in shown and measure["n"] >= 1 and measure["low"] is None or (
             measure["low"] <= measure["value"] <= (measure["high"] if measure["high"] is not None else math.inf)
         )
-    assert len(found["outputs"]) == (len(FILES[task].splitlines()) if task in tasks_as_text.WRITTEN else 0)
+    assert len(found["outputs"]) == (len(FILES[task].splitlines()) if task in writing.WRITTEN else 0)
 
 
 @pytest.mark.parametrize("task", ["winograd", "translate"])

@@ -1,8 +1,8 @@
 """Words that cannot be the last one of a LAMBADA passage: the filter of GPT-2 section 3.3.
 
 The last word of a passage must end its sentence. GPT-2 often expects a word that would go on with it, such as "the". A
-filter of such words takes the accuracy of the largest GPT-2 from 52.66 to 63.24 %. OpenAI did not publish its list; this
-one has the articles, conjunctions, prepositions, auxiliary verbs, pronouns and particles of English.
+filter of such words takes the accuracy of the largest GPT-2 from 52.66 to 63.24 %. OpenAI did not publish its list;
+this one has the articles, conjunctions, prepositions, auxiliary verbs, pronouns and particles of English.
 """
 
 from minigpt.errors import InputError

@@ -14,7 +14,7 @@ from minigpt.data.published.layouts import LAYOUTS
 from minigpt.data.published.recognition import recognise
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
-from minigpt.evaluation import task_files, tasks_as_text
+from minigpt.evaluation import task_files, tasks_as_text, writing
 from minigpt.evaluation.detokenizers import DETOKENIZERS
 from minigpt.evaluation.perplexity import perplexity, read_as_it_came
 from minigpt.evaluation.report import Report
@@ -41,11 +41,11 @@ TASKS = {
     "winograd": Evaluation(tasks_as_text.winograd, task_files.read_pronouns, ITEMS),
     "choice": Evaluation(tasks_as_text.choose, task_files.read_choices, ITEMS | {"detokenize"}),
     "sentiment": Evaluation(tasks_as_text.sentiment, task_files.read_sentiments, ITEMS | {"shots"}),
-    "summarise": Evaluation(partial(tasks_as_text.write, "summarise"), task_files.read_articles, WRITTEN),
+    "summarise": Evaluation(partial(writing.write, "summarise"), task_files.read_articles, WRITTEN),
     "translate": Evaluation(
-        partial(tasks_as_text.write, "translate"), task_files.read_sentences, WRITTEN | {"answers"}
+        partial(writing.write, "translate"), task_files.read_sentences, WRITTEN | {"answers"}
     ),
-    "answer": Evaluation(partial(tasks_as_text.write, "answer"), task_files.read_questions, WRITTEN),
+    "answer": Evaluation(partial(writing.write, "answer"), task_files.read_questions, WRITTEN),
 }
 
 

@@ -68,15 +68,16 @@ def _letter(path: Path, line: int, answer: Any, n: int) -> int:
 # The Children's Book Test.
 
 LAST = 21  # the line with the question
-MISSING = "XXXXX"
+MISSING = "X" * 5
 _NUMBERED = re.compile(r"(\d+) (.*)")
 
 
 def read_cbt(path: Path, labelled: bool = True) -> Iterator[Example]:
     """The questions of the Children's Book Test (Hill et al. 2016): texts (20 sentences, the next one with a GAP).
 
-    Lines that are numbered from 1 to 21. The last has fields between tabs: a sentence with XXXXX, the word that is
-    missing, nothing, and ten candidates between |. An empty line follows. Raises InputError with the line of a bad one.
+    Lines that are numbered from 1 to 21. The last has fields between tabs: a sentence with MISSING in it, the word that
+    is missing, nothing, and ten candidates between |. An empty line follows. Raises InputError with the line of a bad
+    one.
     """
     sentences: list[str] = []
     for line, content in lines_to_the_last(path):
@@ -97,7 +98,7 @@ def read_cbt(path: Path, labelled: bool = True) -> Iterator[Example]:
 def _cbt_question(path: Path, line: int, context: str, content: str) -> Example:
     """The question in the last of the numbered lines."""
     question, *fields = [field.strip() for field in content.split("\t")]
-    form = "a sentence with one XXXXX, the word that is missing, and the candidates between |"
+    form = f"a sentence with one {MISSING}, the word that is missing, and the candidates between |"
     if question.count(MISSING) != 1 or len(fields) < 2:
         raise wrong(path, line, form, content)
     answer = fields[0]

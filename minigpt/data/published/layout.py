@@ -24,7 +24,7 @@ class Layout(NamedTuple):
     """
 
     kind: str
-    columns: Mapping[str, Column] = {}  # of a table: role -> column, where it is not called as in `labelled_files.ROLES`
+    columns: Mapping[str, Column] = {}  # of a table: role -> column, where it has not the name of its role
     names: Mapping[str, str] = {}  # how a label stands in the file -> its name; in the order of the labels
     metric: str = ""  # how the papers judge it; "": as is usual for its kind
     header: tuple[str, ...] = ()  # the columns of a file that has no line for them

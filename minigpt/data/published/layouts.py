@@ -168,7 +168,7 @@ OTHERS = {  # each has a reader of its own
         read=choices.read_cbt,
         begins=r"\s*1 [^\n]*\n2 [^\n]*\n3 ",
         detokenize="ptb",
-        form="21 numbered lines, the last with XXXXX and its candidates",
+        form=f"21 numbered lines, the last with {choices.MISSING} and its candidates",
         source="https://research.facebook.com/downloads/babi (the Children's Book Test)",
     ),
     "choices": Layout(

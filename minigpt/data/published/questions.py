@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.data.published.layout import Written, list_of, text_of, texts_of, wrong
+from minigpt.errors import InputError
 from minigpt.files.json_items import json_items
 
 PAIR_FORM = '{"input": text, "output": text}'
@@ -21,7 +22,8 @@ def read_squad(path: Path, labelled: bool = True) -> Iterator[Written]:
             context = text_of(path, line, paragraph, "context")
             for asked in list_of(path, line, paragraph, "qas"):
                 question = text_of(path, line, asked, "question")
-                yield Written(question, _squad_answers(path, line, question, asked), document=context)
+                answers = _squad_answers(path, line, question, asked)
+                yield Written(question, answers, document=context)
 
 
 def _squad_answers(path: Path, line: int, question: str, asked: dict[str, Any]) -> tuple[str, ...]:
@@ -47,9 +49,11 @@ def read_coqa(path: Path, labelled: bool = True) -> Iterator[Written]:
         more = item.get("additional_answers") or {}
         if not isinstance(more, dict):
             raise wrong(path, line, "an object 'additional_answers'", more)
-        columns += [_inputs(path, line, more, key) for key in more]
-        if any(len(column) != len(questions) for column in columns):
-            counts = f"{len(questions)} questions, and {', '.join(str(len(column)) for column in columns)}"
+        for key in more:
+            columns.append(_inputs(path, line, more, key))
+        lengths = [len(column) for column in columns]
+        if set(lengths) != {len(questions)}:
+            counts = f"{len(questions)} questions, and {', '.join(map(str, lengths))}"
             raise wrong(path, line, f"as many answers as questions about {story[:40]!r}", counts)
         turns: list[tuple[str, str]] = []
         for question, *answers in zip(questions, *columns, strict=True):
@@ -65,14 +69,17 @@ def _inputs(path: Path, line: int, item: dict[str, Any], key: str) -> list[str]:
 def read_open_questions(path: Path, labelled: bool = True) -> Iterator[Written]:
     """Natural Questions without documents (Lee et al. 2019): lines {"question", "answer": [...]}. Raises InputError."""
     for line, record in json_items(path):
-        yield Written(text_of(path, line, record, "question"), texts_of(path, line, record, "answer"))
+        question = text_of(path, line, record, "question")
+        answers = texts_of(path, line, record, "answer")
+        yield Written(question, answers)
 
 
 def read_pairs(path: Path, labelled: bool = True) -> Iterator[Written]:
     """Lines {"input": text, "output": text}. Raises InputError."""
     for line, record in json_items(path):
-        values = [record.get(key) if isinstance(record, dict) else None for key in ("input", "output")]
-        if not all(isinstance(value, str) and value.strip() for value in values):
-            raise wrong(path, line, PAIR_FORM, record)
-        given, wanted = values
+        try:
+            given = text_of(path, line, record, "input")
+            wanted = text_of(path, line, record, "output")
+        except InputError as error:
+            raise wrong(path, line, PAIR_FORM, record) from error
         yield Written(given, (wanted,))

@@ -47,7 +47,7 @@ def recognise(path: Path, kinds: Collection[str], labelled: bool = True) -> str 
 
 
 def nearest(path: Path, kinds: Collection[str]) -> str:
-    """The layout of these kinds that shares the most keys with a file; where none does, the first of JSON, or of text."""
+    """The layout of these kinds that shares the most keys with a file; where none does, one of JSON, or of text."""
     opening = open_it(path)
     is_json = opening.text.lstrip()[:1] in ("{", "[")
     names = [name for name, layout in LAYOUTS.items() if layout.kind in kinds]
