@@ -409,6 +409,9 @@ def _examples(home: Path) -> list[Kind]:
     rows = [("text", "label"), *LABELLED]
     objects = [dict(zip(rows[0], row, strict=True)) for row in LABELLED]
     choice = {"context": "a cat sat on", "choices": ["a mat", "the dog"], "label": 0}
+    asked = {"question": "who sat?", "answers": [{"text": "a cat"}]}
+    article = {"paragraphs": [{"context": "a cat sat", "qas": [asked] * 2}]}
+    story = {"story": "a cat sat", "questions": [{"input_text": "who?"}], "answers": [{"input_text": "a cat"}]}
     contents = {
         "labelled.tsv": "".join("\t".join(row) + "\n" for row in rows),
         "labelled.csv": "".join(",".join(row) + "\n" for row in rows),
@@ -417,17 +420,21 @@ def _examples(home: Path) -> list[Kind]:
         "choices.jsonl": (json.dumps(choice) + "\n") * 3,
         "sentiments.jsonl": '{"input": "a good film", "output": "positive"}\n' * 3,
         "pairs.jsonl": '{"input": "a long text", "output": "short"}\n' * 3,
+        "squad.json": json.dumps({"version": "1.1", "data": [article] * 3}),
+        "coqa.json": json.dumps({"version": "1.0", "data": [story] * 3}),
         "winograd.txt": WINOGRAD,
         "plain.txt": TEXT,
     }
     for name, content in contents.items():
         (folder / name).write_text(content, encoding="utf-8")
     readers = {
-        "passages.jsonl": task_files.read_passages,
-        "choices.jsonl": task_files.read_choices,
-        "sentiments.jsonl": task_files.read_sentiments,
-        "pairs.jsonl": task_files.read_examples,
-        "winograd.txt": task_files.read_winograd,
+        "passages.jsonl": lambda path: list(task_files.read_passages(path).items),
+        "choices.jsonl": lambda path: list(task_files.read_choices(path).items),
+        "sentiments.jsonl": lambda path: list(task_files.read_sentiments(path).items),
+        "pairs.jsonl": lambda path: list(task_files.read_articles(path).items),
+        "squad.json": lambda path: list(task_files.read_questions(path).items),
+        "coqa.json": lambda path: list(task_files.read_questions(path).items),
+        "winograd.txt": lambda path: list(task_files.read_pronouns(path).items),
         "plain.txt": lambda path: list(data.load(str(path)).pieces("train")),
     }
     found = []

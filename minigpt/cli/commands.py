@@ -135,6 +135,7 @@ EVALUATE = Command(
     (
         f"eval {RUN} perplexity {LESSONS}/data/stories_sample.txt",
         "eval gpt2 winograd wsc273.txt --json winograd.json",
+        "eval gpt2 answer dev-v1.1.json --limit 50",
     ),
     "minigpt.jobs.evaluate:EvaluateOptions", "minigpt.jobs.evaluate:evaluate",
 )  # fmt: skip
