@@ -49,7 +49,7 @@ def predict(
     model, text = open_classifier(options.folder, options.device)
     task = model.task
     layout = _layout(options, model, tell)
-    found, examples = labelled_files.read(file, layout.task, columns=layout.columns, labelled=False)
+    found, examples = labelled_files.read(file, layout.task, columns=layout.columns, labelled=False, say=tell)
     if found.kind not in model.kinds:
         raise InputError(f"--task {layout.task} lays out a {found.kind}, and {options.folder} was taught a {task.kind}")
     model.task = task = task._replace(kind=found.kind)

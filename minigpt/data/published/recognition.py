@@ -80,7 +80,7 @@ def unknown_layout(path: Path, kinds: Collection[str]) -> InputError:
     """
     if re.match(r"\s*(?:\[\s*)?\{", open_it(path).text):
         try:
-            next(json_items(path))
+            next(json_items(path), None)
         except InputError as error:
             return error
     name = nearest(path, kinds)
