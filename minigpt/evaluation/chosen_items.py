@@ -24,7 +24,10 @@ def left_out_note(numbers: Sequence[int], total: int, reason: str) -> list[str]:
 
 
 def split_shots(records: Sequence[Any], shots: int) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The examples that stand in every prompt, and the records that are left to answer."""
+    """The examples that stand in every prompt, and the records that are left to answer.
+
+    Raises InputError where none would be left.
+    """
     most = len(records) - 1
     if not 0 <= shots <= most:
         raise InputError(f"--shots {shots}: choose 0 to {most}, so that one of {len(records)} is left to answer")
