@@ -387,6 +387,19 @@ def test_every_task_takes_its_published_files(write, model, capsys, task, names)
             assert f"de-tokeniser: {LAYOUTS[name].detokenize}" in shown
 
 
+def test_a_folder_of_race_is_learned_from_and_answered(write, model, tmp_path, capsys):
+    for number in range(8):
+        write(f"RACE/train/high/{number}.txt", lines(ARTICLE | {"article": f"{number} Tom ran."}))
+    folder, out = str(tmp_path / "RACE" / "train"), str(tmp_path / "tuned")
+    given = ["--task", "choice", "--train", folder, "--out", out, "--epochs", "1", "--device", "cpu"]
+    assert main(["finetune", model, *given]) == 0
+    assert f"{folder} is read as race" in capsys.readouterr().out
+    assert main(["predict", out, folder, "--device", "cpu"]) == 0
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 16, "an answer for each question, and nothing else"
+    assert f"{folder} is read as race" in captured.err
+
+
 def test_translations_are_two_files(write, model, capsys):
     sources, answers = write("test.en", "Tom ran.\nTom fell.\n"), write("test.fr", "Tom a couru.\nTom est tombé.\n")
     given = ["eval", model, "translate", str(sources), "--answers", str(answers), "--device", "cpu"]

@@ -126,7 +126,8 @@ def _lines(path: Path, form: str) -> Iterator[Line]:
 
 
 def shown(text: str) -> str:
-    """The beginning of a field, for an error."""
+    """The beginning of a field, for an error: on one line."""
+    text = " ".join(text.split())
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
