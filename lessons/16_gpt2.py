@@ -1,11 +1,11 @@
 # %% [markdown]
-# # Lesson 16: GPT-2, what moved and why
+# # Lesson 16: GPT-2, what moved and what the move does
 #
-# You will compare the library's files of GPT-1 and GPT-2 line by line, and find each sentence of
-# the paper's section 2.3 in the difference. You will write the backward pass of the new block and
-# see what is new: one path on which the gradient passes unchanged. You will measure how large a
-# learning rate models of 2 to 24 blocks can bear, before and after the move. And you will see
-# that a simple explanation, a vanishing gradient in the fresh model, is not true of our models.
+# You will put the blocks of GPT-1 and GPT-2 side by side, line by line, and see what moved. You
+# will write the backward pass of the new block and see what is new: one path on which the gradient
+# passes unchanged. You will measure with how large a learning rate models of 2 to 24 blocks still
+# train, before and after the move. And you will see that a simple explanation, a vanishing
+# gradient in the fresh model, is not true of our models.
 #
 # Reading: 60 minutes. Running: 30 to 100 seconds. Before it: lessons 06 to 09.
 #
@@ -21,15 +21,15 @@
 # change? Section 2.3 says that the model is GPT-1, "with a few modifications". In our words:
 #
 # 1. LayerNorm moved to the *input* of each sub-block.
-# 2. One more LayerNorm stands after the last block.
+# 2. There is one more LayerNorm after the last block.
 # 3. In the fresh model, the weights of residual layers are scaled by 1/sqrt(N), where N is the
 #    number of residual layers.
 # 4. The vocabulary grew to 50,257, and the context from 512 to 1,024 tokens.
 # 5. The batch grew to 512 sequences. (This is not a property of the model.)
 #
 # The picture shows sentence 1. The blue line is the residual stream. On the left, in GPT-1, two
-# LayerNorms stand *on* it. On the right, in GPT-2, they stand in the branches, and the stream goes
-# from the bottom to the top and meets only two additions.
+# LayerNorms are *on* it. On the right, in GPT-2, they are in the branches, and the stream goes from
+# the bottom to the top and meets only two additions.
 
 # %%
 from minigpt import plot
@@ -57,89 +57,44 @@ draw_block(blocks_drawing, 5.2, "GPT-2: pre-LN", pre=True)
 plot.save(blocks_drawing.figure, "16_blocks.png")
 
 # %% [markdown]
-# The library has each model in one file. So we do not have to believe the five sentences: we can
-# compare the files. First we remove what is only words: docstrings, and names that the two
-# published checkpoints spell differently.
+# The library has each model in one file. So we do not have to believe the sentence: we can print
+# the lines of both blocks, one after the other.
 
 # %%
-import ast
-import difflib
-from pathlib import Path
+import inspect
+import re
 
-import minigpt
 from minigpt.device.threads import set_threads
+from minigpt.models import gpt1, gpt2
 
 set_threads(1)  # small arrays: a second thread would only be in the way
-DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
-def code_lines(text):
-    """The lines of a Python file without its docstrings and empty lines."""
-    words = set()
-    for tree in ast.walk(ast.parse(text)):
-        if isinstance(tree, DOCUMENTED) and ast.get_docstring(tree):
-            words |= set(range(tree.body[0].lineno, tree.body[0].end_lineno + 1))
-    return [x for i, x in enumerate(text.splitlines(), 1) if x.strip() and i not in words]
+def steps(function):
+    """The lines of a function in which an operation or a module computes."""
+    lines = [line.strip() for line in inspect.getsource(function).splitlines()]
+    return [line for line in lines if re.search(r"\.(forward|backward|add)\(", line)]
 
 
-models = Path(minigpt.__file__).with_name("models")
-file_one, file_two = ((models / f"gpt{n}.py").read_text(encoding="utf-8") for n in (1, 2))
-print(f"code lines: GPT-1 {len(code_lines(file_one))}, GPT-2 {len(code_lines(file_two))}")
-
-# %%
-SPELLED = {"GPT1": "GPT2", "GPT2Adam": "GPT1Adam", "tokens_embed": "wte", "positions_embed": "wpe"}
-for old, new in SPELLED.items():  # of the names with GPT1, that of the optimiser stays
-    file_one = file_one.replace(old, new)
-lines_one, lines_two = code_lines(file_one), code_lines(file_two)
-changes = difflib.unified_diff(lines_one, lines_two, n=0, lineterm="")
-changes = [line for line in changes if line[:3] not in ("---", "+++", "@@ ")]
-print(f"{len(changes)} lines were removed or added")
+for name in ("forward", "backward"):
+    one, two = (steps(getattr(model.Block, name)) for model in (gpt1, gpt2))
+    print(f"{name} of GPT-1's block")
+    print(*one, sep="\n")
+    print(f"{name} of GPT-2's block")
+    print(*two, sep="\n", end="\n\n")
+    assert len(one) == len(two) == 6, "as many lines: nothing came, nothing went"
+    assert one != two, "but in another order"
 
 # %% [markdown]
-# Each changed line belongs to one of the sentences. We sort them by words that occur in them.
-
-# %%
-SENTENCES = {  # a sentence, and words by which its lines are known: the first that fits
-    "the norm moved to the input of each sub-block": ("ln_1", "ln_2", ".attn", ".mlp", "add(d"),
-    "one more norm after the last block": ("ln_f",),
-    "residual weights scaled by 1/sqrt(N)": ("math", "std ="),
-    "vocabulary and context": ("vocab_size:", "n_positions:"),
-    "four sizes (table 2)": ('"n_layer"',),
-    "for files of others": ("scale_scores",),
-    "names": ("import", "model_type", "gelu", "GELU", "TANH", "release", "CARD", "optimiser"),
-}
-lines_of = {sentence: [] for sentence in SENTENCES}
-for line in changes:
-    fits = [name for name, marks in SENTENCES.items() if any(mark in line for mark in marks)]
-    assert fits, f"a changed line that belongs to none of the sentences: {line}"
-    lines_of[fits[0]].append(line)
-for sentence, lines in lines_of.items():
-    print(f"{sentence}: {len(lines)} lines")
-    for line in lines:
-        print("   ", line[0], line[1:].strip()[:90])
-
-# %%
-moved = lines_of["the norm moved to the input of each sub-block"]
-removed = sum(line[0] == "-" for line in moved)
-kept = len(lines_one) - sum(line[0] == "-" for line in changes)
-print(f"of {len(moved)} lines about the norm, {removed} were removed; of GPT-1's lines {kept} stay")
-assert 2 * removed == len(moved), "the norms moved: as many lines came as went"
-assert all(line[0] == "+" for line in changes if "ln_f" in line), "the last norm is new"
-assert len(lines_of["residual weights scaled by 1/sqrt(N)"]) < 4, "the scale is a line or two"
-assert kept > len(lines_one) / 2, "most lines stay"
-
-# %% [markdown]
-# - **The norm.** As many lines were removed as were added: `ln_1` and `ln_2` stand elsewhere, in
-#   the forward and in the backward. This lesson is about these lines.
-# - **The final norm** is one line in the forward, one in the backward, and one where it is made.
-#   The paper gives no reason. (A guess: nothing else brings the stream to size 1 for the head.)
-# - **The scale** is one line. Here N = 2L: a block has two layers that write to the stream, the
-#   `c_proj` of attention and that of the MLP, and there are L blocks. Only these layers get `std`.
+# Each line has its place in the other block; only the order differs, and what is handed on.
+#
+# - **The norm.** `ln_1` and `ln_2` are in another place, in the forward and in the backward. This
+#   lesson is about these lines.
+# - **The final norm** is one more LayerNorm after the last block. The paper gives no reason. (A
+#   guess: the stream of pre-LN grows, and the head needs numbers of size 1.)
+# - **The scale** is one line where the layers are made. Here N = 2L: a block has two layers that
+#   write to the stream, the `c_proj` of attention and that of the MLP, and there are L blocks.
 # - **Vocabulary and context** are two numbers. They change what the model costs.
-# - **For files of others**: one line, for models that divide the scores of attention otherwise. In
-#   the released GPT-2 it changes nothing.
-# - **Names**: imports, the optimiser that each file recommends, and names of
-#   settings. For example, the checkpoints say "gelu" and "gelu_new" for one tanh form (lesson 05).
 #
 # What did it cost? The smallest GPT-2 has GPT-1's width C and number of blocks L.
 
@@ -383,14 +338,17 @@ assert lazy_error[0] < 0.01 < 0.1 < min(lazy_error[1:]), "only the first passes 
 
 # %% [markdown]
 # A narrow fresh block with inputs of size 1 is nearly the identity: a backward that leaves out both
-# branches passes a check with a tolerance of one percent. The first block of a fresh GPT-2 is not:
-# it is wide, and its inputs have a size of 0.02, by which a branch's LayerNorm divides, in the
-# backward too. So check in float64, with a small tolerance, and move the weights first.
+# branches passes a check with a tolerance of one percent. The first block of a fresh GPT-2 does not
+# pass. It is wide. And its inputs have a size of 0.02: its LayerNorm divides by 0.02, the backward
+# of the LayerNorm does so too, and this makes the branches' part of dx large. So check in float64,
+# with a small tolerance, and move the weights first.
 
 # %% [markdown]
-# ## 6. Why the norm moved
+# ## 6. What the move does
 #
-# Now whole models, small ones: width 32, a text of 656 letters, one letter a token, and Adam
+# Why did the norm move? GPT-2's paper gives no reason; it only says that the new place is like that
+# in a "pre-activation residual network" (He et al. 2016). We can measure what the move *does*. Now
+# whole models, small ones: width 32, a text of 656 letters, one letter a token, and Adam
 # **without warm-up**. The weights are drawn from N(0, s²) with s = 0.02 sqrt(768/32), so that a
 # product changes the size of its input as much as in GPT-1 (lesson 07).
 
@@ -440,7 +398,7 @@ def run_forward(w, x, y, kind):
     """The loss, the stream below each block and at the top, and what the backward needs."""
     h, table = ops.embedding_forward(w[0], x)
     stream, caches = [h + w[1]], []
-    for i in range(2, len(w) - 2, 12):  # after the tables; the -2 leaves out pre-LN's last norm
+    for i in range(2, len(w) - 2, 12):  # after the tables; behind the blocks: at most a last norm
         h, block_cache = BLOCKS[kind][0](stream[-1], *w[i : i + 12], n_head=NH)
         stream.append(h)
         caches.append(block_cache)
@@ -488,17 +446,19 @@ print("gradient norms of 4 fresh blocks:", block_norms(new_model("pre-LN", 4), "
 # %% [markdown]
 # ### In the fresh model
 #
-# For both kinds and five depths: the norm of the gradient in the lowest and in the highest block;
-# the gradient of the stream above the first block, as a share of the one at the top; and the share
-# of the stream at the top that *differs* between positions. (If it is zero, the model says the same
-# at all positions.)
+# For both kinds and five depths, three things:
+#
+# - the norm of the gradient in the lowest and in the highest block;
+# - the gradient of the stream above the first block, as a share of the one at the top;
+# - how much of the stream at the top *differs* between positions, as a share. If it is zero, the
+#   model says the same at all positions.
 
 # %%
 def differences(w, kind):
     """The share of the stream at the top that is not the same at all positions."""
     _, stream, _ = run_forward(w, *batch(0), kind)
     h = stream[-1].astype(np.float64)
-    h = h - h.mean(axis=-1, keepdims=True)  # LayerNorm takes this mean away: no reader sees it
+    h = h - h.mean(axis=-1, keepdims=True)  # the LayerNorm that reads h takes this mean away
     own = h - h.mean(axis=(0, 1))
     return float((own**2).sum() / (h**2).sum())
 
@@ -532,6 +492,25 @@ assert 1.5 < at_start["pre-LN", 24][1] < 3, "pre-LN: it is about twice as large 
 # the bottom about as large as it left the top, at every depth. In pre-LN with 24 blocks it even
 # doubles. And a small gradient alone would do no harm: Adam divides its size out, as long as it
 # is far above eps (lesson 09).
+#
+# Is that true only because GPT-1's first weights are small? In our models the matrices have the
+# variance 0.31/C. We multiply them, so that they have 1/C and 2/C:
+
+# %%
+print("24 fresh blocks, none of them scaled: gradient bottom/top")
+for variance in (C * STD**2, 1.0, 2.0):
+    larger = np.float32(math.sqrt(variance) / (STD * math.sqrt(C)))
+    of_kind = {}
+    for kind in BLOCKS:
+        w = new_model(kind, 24, scaled=False)
+        w[2:] = [larger * array if array.ndim == 2 else array for array in w[2:]]
+        _, bottom, top = block_norms(w, kind)
+        of_kind[kind] = bottom / top
+    print(f"variance {variance:.2f}/C ", *(f"  {kind} {x:.1f}" for kind, x in of_kind.items()))
+    assert 0.5 < of_kind["post-LN"] < 20, "larger first weights: it does not vanish either"
+
+# %% [markdown]
+# With larger weights it does not vanish either: it grows towards the bottom.
 
 # %% [markdown]
 # ### Ten updates later
@@ -613,14 +592,15 @@ plot.save(gradient_figure, "16_gradients.png")
 # %% [markdown]
 # Left: red and green, all depths, lie between 0.3 and 4. Right: the same models after ten updates.
 # The red lines fall towards the lower blocks, the more blocks, the further. The green lines are
-# nearly flat. But depth matters to pre-LN too: with more blocks the whole green line lies lower. In
-# the last block it falls from 0.29 to 0.014 between 2 and 24 blocks; red falls from 0.22 to 0.14.
+# nearly flat. But depth has an effect on pre-LN too: with 24 blocks the whole green line is lower
+# than with 2. In the last block it falls from 0.29 to 0.014; red falls from 0.22 to 0.14.
 #
-# **Post-LN multiplies.** Each sum is divided by its size s in the LayerNorm that follows. If a
-# branch writes a vector as large as the stream, s is sqrt(2) where the two are at a right angle,
-# and 2 where they are parallel. Everything is divided by s, in the forward and in the backward.
-# The next LayerNorm divides again. We can read s in the caches, where `rstd` is 1/s, and compare
-# the product of all divisions with the gradient that we measured.
+# **Post-LN multiplies.** Each sum x + f(x) is divided by its size s in the LayerNorm that follows.
+# Two vectors of size 1 have a sum of size sqrt(2) if they are at a right angle, and 2 if they are
+# parallel; so s is between these two where the branch writes as much as the stream has. Everything
+# is divided by s, in the forward and in the backward. The next LayerNorm divides again. We can read
+# s in the caches, where `rstd` is 1/s, and compare the product of all divisions with the gradient
+# that we measured.
 
 # %%
 def sizes_on_the_way(w):
@@ -640,23 +620,54 @@ for n in DEPTHS[1:]:
     assert 0.6 < math.log10(measured) / math.log10(product) < 1, "0.6 to 1 of the exponent"
 
 # %% [markdown]
-# One division by 1.9 is harmless; 46 of them make 10^-13. At every depth the gradient follows the
-# divisions: its exponent is 0.6 to 0.9 of theirs. (It is always larger. A guess: the branches give
-# a part back.) The same divisions act on the forward signal: nearly nothing is left that differs
-# between positions.
+# One division by 1.9 is harmless; 46 of them make 10^-13. At every depth the gradient goes with the
+# divisions: its exponent of ten is 0.6 to 0.9 of theirs. (So the gradient is always larger than the
+# product. A guess: the branches give a part back.) The same divisions act on the forward signal:
+# nearly nothing is left that differs between positions.
+#
+# That is a correlation. An intervention: in the model of 24 blocks after ten updates, we multiply
+# what each branch writes by a factor, and change nothing else. Smaller branches, smaller sums,
+# smaller divisions. If the divisions make the gradient vanish, it must come back:
+
+# %%
+def quieter(w, factor):
+    """A post-LN model whose branches write `factor` times as much: both c_proj, weight and bias."""
+    of_c_proj = (4, 5, 10, 11)  # among the 12 arrays of a block
+    return [a * np.float32(factor) if i >= 2 and (i - 2) % 12 in of_c_proj else a
+            for i, a in enumerate(w)]  # fmt: skip
+
+
+print("post-LN, 24 blocks        mean s   product of divisions   measured bottom/top")
+returned = []
+for factor in (1, 0.5, 0.25, 0.1):
+    w = quieter(after_ten["post-LN", 24], factor)
+    s, (_, bottom, top) = sizes_on_the_way(w), block_norms(w, "post-LN")
+    returned.append(bottom / top)
+    print(f"branches * {factor:4} {s.mean():17.2f} {1 / s.prod():18.0e} {returned[-1]:22.0e}")
+assert returned[0] < 1e-9 and returned[1] > 1e-8 and returned[-1] > 1e-3, "it comes back"
+
+# %% [markdown]
+# It comes back, from 10^-11 to 10^-2, and goes with the product at each step. So the divisions are
+# the cause.
 #
 # **Pre-LN adds.** There the common vectors add up on the stream, beside what was there. Each branch
 # divides by the size of the stream *once*, not 46 times, and the path dn = dout + … has no
-# division at all. (That this is the reason why it bears larger rates is a guess.)
+# division at all. (That this is the reason why it trains at larger rates is a guess.)
+#
+# Others have looked for the reason too. Xiong et al. 2020 bound the gradients of fresh models.
+# Liu et al. 2020 (Admin) name the amplified effect of small changes where each layer depends much
+# on its own branch. Huang et al. 2020 (T-Fixup) name Adam's first moments together with LayerNorm's
+# backward. Takase et al. 2022 name the LayerNorms after each sum, as we find it here after ten
+# updates.
 
 # %% [markdown]
 # ### The largest learning rate
 #
-# Which rates can they bear? We try powers of 2. A model *trains* if within 60 updates its loss,
-# averaged over 8 updates, is 0.1 below that of the letter frequencies. (So a model that learns
-# slowly fails as well as one that breaks.) For each depth we begin at the rate that the last one
-# could bear, and go down or up. GPT-2 changed the place *and* the scale: we try all four
-# combinations.
+# At which rates do they still train? We try powers of 2. A model *trains* if within 60 updates its
+# loss, averaged over 8 updates, is 0.1 below that of the letter frequencies. (So one that learns
+# slowly fails as well as one that breaks.) We begin at a rate, halve it until the model trains, and
+# then double it as long as it does; the next depth begins where this one ended. GPT-2 changed the
+# place *and* the scale: we try all four combinations.
 
 # %%
 def largest_rates(kind, scaled, depths=(2, 8, 24)):
@@ -681,15 +692,17 @@ for (kind, scaled), rates in largest.items():
     print(f"{kind:8} {scaled!s:>8}", "".join(f"{f'1/{1 / r:.0f}':>12}" for r in rates.values()))
 for scaled in (False, True):
     post, pre = largest["post-LN", scaled], largest["pre-LN", scaled]
-    assert pre[24] >= 4 * post[24], "deep pre-LN bears larger rates, with the scale and without it"
+    assert pre[24] >= 4 * post[24], "deep pre-LN: larger rates, with the scale and without it"
     assert post[2] >= 8 * post[24] and pre[2] <= 4 * pre[24], "post-LN depends more on depth"
     assert pre[2] <= 4 * post[2], "with two blocks there is little difference"
 
 # %% [markdown]
-# With 24 blocks post-LN bears a rate 16 times smaller than with 2, and 8 times with the scale.
-# Pre-LN depends little on depth. **The place of the norm alone gives the 24 blocks a rate 32 times
-# larger as drawn, and 8 times with the scale; both changes together, GPT-1 against GPT-2, 16
-# times.** The scale alone gives post-LN a factor of 2. (That is one seed. Exercise 6 takes others.)
+# With 24 blocks the largest rate of post-LN is 16 times smaller than with 2, and 8 times with the
+# scale. Pre-LN depends little on depth. **The place of the norm alone gives the 24 blocks a rate
+# about 32 times larger as drawn, and 8 times with the scale; both changes together, GPT-1 against
+# GPT-2, about 16 times.** The scale alone gives post-LN a factor of 2. Read these as rough numbers:
+# we tried only powers of 2, so each rate may be wrong by a factor of 2, and it is one seed.
+# (Exercise 6 takes others.)
 # GPT-1, with 12 blocks, was trained with warm-up. GPT-2 put the norm into the branch and had 48
 # blocks (with which schedule, the paper does not say). In fairness: with 2 blocks there is little
 # difference, and "trains" is a low bar; the best rate is lower than the largest.
@@ -705,8 +718,9 @@ for scaled in (False, True):
 #   small model, where s² = 0.0096. (In GPT-2, s² = 0.0004.)
 # - A branch reads LayerNorm's output: variance 1, *however large the stream is*. One linear map of
 #   width C makes it a = C s² = 32 · 0.0096 = 0.31 (in GPT-2 768 · 0.0004, the same by our choice).
-# - Fresh attention is a plain average. Over t positions it divides a by t, which on average over
-#   our 16 positions is a division by 4.7. The output map multiplies by a: 0.02 is written.
+# - Fresh attention is a plain average. The mean of t independent numbers with the variance a has
+#   the variance a / t. Averaged over our 16 positions, that is a / 4.7. The output map multiplies
+#   by a once more: 0.02 is written.
 # - In the MLP, GELU turns the variance 0.31 into a mean square of 0.107. The output map has 4C
 #   inputs: 0.107 · 4a = 0.13 is written.
 #
@@ -752,9 +766,8 @@ for (n_layer, scaled), heights in growth.items():
 # Every reader of the stream is a LayerNorm. If the whole stream were ten times as small, no
 # reader would notice. So dividing all that is *written* by sqrt(2L) must be the same as
 # multiplying what was there *before*, the embeddings, by sqrt(2L). Let us test this: a fresh
-# GPT-2 with the scale, and one without it whose embeddings are larger. (eps is added to a
-# variance, so it is multiplied by 2L. In the code, 4 and 10 are the places of the two `c_proj`
-# among a block's twelve arrays.)
+# GPT-2 with the scale, and one without it whose embeddings are larger. (LayerNorm adds eps to a
+# variance. The variances of the second model are 2L times as large, so its eps must be too.)
 
 # %%
 def stream_at_top(w, k=1.0, eps=1e-5):
@@ -785,9 +798,9 @@ assert share[True] > 10 * share[False], "the scale keeps the embedding"
 # %% [markdown]
 # So for the *function* of the fresh model the scale has nothing to do with size. It decides a
 # *proportion*: how much of the stream at the top is still the embedding. In our small model that is
-# 0.4 % without it and a fifth with it. GPT-2's embeddings are smaller (0.02 and 0.01), so there it
-# is less than 1 % even with it. (The two models differ in their gradients: that of `c_proj` is
-# sqrt(2L) times as large where the weights are divided.)
+# 0.4 % without it and a fifth with it. In GPT-2 itself it is less than 1 % even with it, since its
+# embeddings are smaller (0.02 and 0.01). The two models compute the same, but do not learn the
+# same: the gradient of `c_proj` is sqrt(2L) times as large where the weights are divided.
 
 # %% [markdown]
 # ## 7. In the library

@@ -84,7 +84,7 @@ assert files == ["config.json", "model.safetensors"], "a model is two files"
 
 # %%
 KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
-# NumPy has no bfloat16: of these we get the bit patterns; later they are turned into numbers.
+# NumPy has no bfloat16. We read these as whole numbers of 16 bits; below we say what they mean.
 
 
 def open_by_hand(raw):
@@ -202,8 +202,8 @@ print(f"{len(foreign)} tensors in the file, {len(again)} parameters in the model
 assert all(np.array_equal(again[name], named[name]) for name in named), "the same parameters"
 
 # %% [markdown]
-# **Numbers of 16 bits.** Many files store half as many bytes. A floating-point number consists of a
-# sign, an exponent e and a fraction f of some bits, and means
+# **Numbers of 16 bits.** Many files store half as many bytes. A floating-point number is written as
+# in 1.25 · 2^3, with a few bits for each part: a sign, an exponent e and a fraction f. It means
 #
 # $$
 # (-1)^{\text{sign}} \cdot 2^{\,e - \text{bias}} \cdot
@@ -211,9 +211,15 @@ assert all(np.array_equal(again[name], named[name]) for name in named), "the sam
 # \qquad \text{bias} = 2^{\text{bits of } e - 1} - 1
 # $$
 #
-# For e = 0 the 1 in the bracket is left out and the power is 2^(1 - bias): these are the smallest
-# numbers, and zero. For the largest e the value is infinity (f = 0) or no number (NaN). float32 has
-# 8 bits of exponent and 23 of fraction, float16 has 5 and 10, bfloat16 has 8 and 7.
+# (For e = 0 the 1 in the bracket is left out and the power is 2^(1 - bias): these are the smallest
+# numbers, and zero. For the largest e the value is infinity, or no number, NaN.) The types differ
+# in how many bits each part has:
+#
+# | | bits of the exponent: how large | bits of the fraction: how exact |
+# |---|---|---|
+# | float32 | 8 | 23 |
+# | float16 | 5 | 10 |
+# | bfloat16 | 8 | 7 |
 
 # %%
 def meaning(bits, e_bits, f_bits):
@@ -234,7 +240,8 @@ with np.errstate(invalid="ignore"):  # some patterns are no number
     as_upper_half = (every.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 for kind, mine, right in (("float16", meaning(every, 5, 10), as_float16),
                           ("bfloat16", meaning(every, 8, 7), as_upper_half)):
-    print(f"{kind:9} largest number {max(mine[np.isfinite(mine)]):.4g}")
+    finite = mine[np.isfinite(mine)]  # without infinity and NaN
+    print(f"{kind:9} largest number {finite.max():.4g}")
     assert np.array_equal(mine, right, equal_nan=True), f"all 65,536 patterns of {kind}"
 
 # %% [markdown]
@@ -253,7 +260,8 @@ with tempfile.TemporaryDirectory() as folder:
     half_file.write_bytes(write_by_hand({"wte.weight": upper_half}, "BF16"))
     widened = checkpoint.load_tensors(half_file)[0]["wte.weight"]
 bits = values.view(np.uint32)
-rounded_bits = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) << 16  # to the nearest, ties to even
+last_kept = (bits >> 16) & 1  # to round: add nearly half a step (half, if the kept part is odd)
+rounded_bits = ((bits + 0x7FFF + last_kept) >> 16) << 16  # and cut off
 not_tiny = np.abs(values) > 1e-4  # below 6e-5 float16 has fewer digits
 losses = {}
 for kind, found, bound in (("bfloat16, cut off", widened, 128),
@@ -306,7 +314,7 @@ def join(x):
 
 def attend(q, k, v, causal=True):
     """q (B,NH,T,D), k, v (B,NH,S,D) -> (B,NH,T,D): queries of the last T of S positions"""
-    t, s = q.shape[2], k.shape[2]
+    t, s = q.shape[2], k.shape[2]  # the first query is at position s - t: it sees s - t + 1 keys
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     if causal:
         scores = np.where(np.tri(t, s, s - t, dtype=bool), scores, -np.inf)
@@ -450,11 +458,14 @@ for n_rows in (1, 8):  # one text, or eight at once
 del matrices, chosen
 
 # %% [markdown]
-# In each line, calls and arithmetic are the same. On our machine they take several times as long
-# when each needs another matrix. So with one row most of the time is the reading of weights; we
-# conclude that the same holds for a token. Eight rows, eight times the arithmetic, share the
-# reading, and take less than twice as long. How can the model write a token *without reading the
-# prompt again*?
+# The two numbers of a line have the same calls and the same arithmetic; only the reading differs.
+# On our machine, *with one row* it takes several times as long when each product needs another
+# matrix: most of the time is the reading of weights. We conclude that the same holds for a token.
+# With eight rows the arithmetic is eight times as much and hides a part of the reading: there the
+# two numbers differ less, by a factor of 1.4 to 2. And eight rows with other matrices take less
+# than twice as long as one row: they share the reading.
+#
+# How can the model write a token *without reading the prompt again*?
 
 # %% [markdown]
 # ## 4. One head, token by token
@@ -520,9 +531,11 @@ assert np.allclose(token_by_token(x), seven[0], rtol=0, atol=1e-14), "the same o
 # tokens; token by token, there are none yet.
 #
 # But this was one layer with fixed inputs. In a model the second layer's keys come from the first
-# layer's outputs. Are those of the past still the same? Yes: an output depends on nothing to its
-# right, so the next layer's keys do not either, and so on. So it is **causality** that makes the
-# cache possible. To test this, take the mask away, as in BERT:
+# layer's outputs. Are those of the past still the same? Think of the third word of a text. In layer
+# 1 it reads words 1 to 3, so its output cannot change when a tenth word comes. Its key in layer 2
+# is made from this output. In layer 2 it reads the keys of words 1 to 3, which have not changed,
+# and so on through all layers. So it is **causality** that makes the cache possible. To test this,
+# take the mask away, as in BERT:
 
 # %%
 print("the 10th token changes the keys of the first 9: the least and the most changed key")
@@ -539,8 +552,9 @@ for causal in True, False:
 
 # %% [markdown]
 # Without the mask, only the first layer's keys stay: they are made from a token and its position.
-# From the second layer on, the new token changes every key, the least changed one too. A model that
-# sees both ways cannot have such a cache.
+# From the second layer on, the new token changes every key, the least changed one too. A model in
+# which every position sees both ways cannot have such a cache. (It can where only a fixed first
+# part is seen both ways, as the encoder's text in lesson 32.)
 #
 # There is no backward pass in this lesson. Writing learns nothing; and training needs no cache,
 # because there all tokens are known and all positions are computed at once.
@@ -553,7 +567,7 @@ for causal in True, False:
 
 # %%
 def gpt2_cached(p, ids, past=None, heads=NH, restart=False):
-    """ids (B,T) that follow the past -> logits (B,T,V), the past with them. restart: see below."""
+    """ids (B,T) that follow the past -> logits (B,T,V), the past. restart: a trap, see below"""
     read = past[0][0].shape[2] if past and not restart else 0
     x = p["wte.weight"][ids] + p["wpe.weight"][read + np.arange(ids.shape[1])]  # 1
     new_past, layers = [], sum(name.endswith("ln_1.bias") for name in p)
@@ -730,9 +744,9 @@ assert 4.6 < by_formula < 4.8, "more than twice as long"
 # %% [markdown]
 # Left, with a logarithmic scale: without the cache later tokens cost more. With it the time grows
 # little. At the end of its text this narrow model reads a past of T / (6 C) = 1024 / (6 · 256), two
-# thirds of its blocks. Right: what a reader waits for. Red was not measured: it is computed from
-# the eight red points at the left. It is a little steeper than a parabola: by the formula twice the
-# text costs 4.7 times as much, because of the term 4 S² C.
+# thirds of its blocks. Right: what a reader waits for. The red curve at the right is not measured:
+# it is the sum of what the eight red points at the left give for each token. Twice the text costs
+# 4.7 times as much by the formula, and not 4 times, because of the term 4 S² C.
 
 # %% [markdown]
 # ## 7. Where it ends: the window slides
@@ -762,10 +776,10 @@ for name, p in (("absolute positions", weights), ("no positions", no_positions))
 #
 # The second row is the more subtle half. Without positions, the first layer's keys stay, but the
 # second layer's *still* change. They were computed from what the first layer saw, and that included
-# the token that is now removed. **Keys contain what was read before.** So a model with relative
-# positions (Su et al. 2021 rotate keys and queries by an angle) may drop the oldest entry and
-# continue; but what it then computes is not what a fresh reading of the window gives. It is another
-# function.
+# the token that is now removed. **Keys contain what was read before.** So there are two models that
+# one must not confuse. One reads the window afresh: it has never seen the removed token. The other,
+# with relative positions (Su et al. 2021 rotate keys and queries by an angle), drops the oldest
+# entry of its cache and goes on: its other keys still contain what it read there.
 #
 # (OpenAI's code does not meet the problem: it stops at 1,024 tokens.)
 
