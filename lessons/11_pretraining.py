@@ -7,7 +7,7 @@
 # explanation by an intervention. At the end you will read what the model of the next lessons
 # writes.
 #
-# Reading: 55 minutes. Running: 40 to 100 seconds. Before it: lessons 02 (the loss), 08 (the model),
+# Reading: 60 minutes. Running: 40 to 100 seconds. Before it: lessons 02 (the loss), 08 (the model),
 # 09 (the optimiser) and 10 (tokens).
 #
 # Papers: Radford et al. 2018 (GPT-1), section 3.1, equation 1, and section 4.1.
@@ -16,17 +16,19 @@
 # ## 1. Why: a text contains its own answers
 #
 # For most tasks, people have to write the right answers by hand. For one task the answers are
-# already there: hide a token of a text, and let the model say which token it is. GPT-1 is trained
-# on this task alone. For every token $u_i$, training makes large the probability that the model
-# gives to $u_i$ when it has read the $k$ tokens before it ($k$ is the length of the context;
-# equation 1):
+# already there: show the beginning of a text, and let the model predict the next token. (To cover
+# one token in the middle is another task: lesson 26.) GPT-1 is pre-trained on this task alone. For
+# every token $u_i$, training makes large the probability that the model gives to $u_i$ when it has
+# read the $k$ tokens before it ($k$ is the length of the context; equation 1):
 #
 # $$
 # L_1 = \sum_i \log P(u_i \mid u_{i-k}, \dots, u_{i-1})
 # $$
 #
-# Training a model on text alone, before any other task, is called **pre-training**. Our loss is
-# $-L_1$ divided by the number of tokens, as in lesson 02.
+# Training a model on text alone, before any other task, is called **pre-training**. No one labelled
+# this text, so the paper calls it *unsupervised*; today one says **self-supervised**, since the
+# targets come from the text itself. With labels for a task afterwards (lesson 13), the whole is
+# *semi-supervised*. Our loss is $-L_1$ divided by the number of tokens, as in lesson 02.
 #
 # Our text is a small world of short stories. A program writes them, so there is as much text as we
 # need. The program knows where everybody is and who has which thing, so later words depend on
@@ -86,7 +88,10 @@ plot.save(drawing.figure, "11_targets.png")
 #
 # - *guessing*: every token is equally likely. The loss is $\ln V$.
 # - *one token*: how often each token occurs.
-# - *two tokens*: how often each token follows the token before it.
+# - *two tokens*: how often each token follows the token before it. (A *bigram* model. An **n-gram**
+#   model counts what follows the n - 1 tokens before it.) A pair that was never counted would have
+#   the probability 0 and an infinite loss. So a tenth of a token is added to the count of every
+#   row, dealt out by how often each token occurs.
 #
 # The last two count the training text, and are tested on other stories, which are **held out**:
 # neither the rivals nor the model ever learn from them.
@@ -100,7 +105,6 @@ def count(tokens, held_out, V):
     ones = np.bincount(tokens, minlength=V) + 1.0  # one more for each: nothing is impossible
     share = ones / ones.sum()
     pairs = np.bincount(tokens[:-1].astype(int) * V + tokens[1:], minlength=V * V).reshape(V, V)
-    # 0.1 is added to each row's count, divided among the tokens by `share`: no pair is impossible
     follows = (pairs + 0.1 * share) / (pairs.sum(axis=1, keepdims=True) + 0.1)
     two_tokens = -np.log(follows[held_out[:-1], held_out[1:]]).mean()
     return {"guessing": math.log(V), "one token": -np.log(share[held_out[1:]]).mean(),
@@ -121,7 +125,7 @@ assert rivals["two tokens"] < rivals["one token"] - 1 < rivals["guessing"] - 2, 
 # %% [markdown]
 # ## 2. Forward: from a text to a batch
 #
-# The training text is one long row of ids; where a story ends, a token of its own stands. A batch
+# The training text is one long row of ids; where a story ends, there is a token for it. A batch
 # is cut from it: B **windows** of T + 1 ids, each from a random place. The first T ids of a window
 # are inputs, the last T are targets.
 
@@ -142,9 +146,9 @@ assert all((mine == theirs).all() for mine, theirs in zip(
     five, data.batch(tokens, 5, 16, seed=0, step=0), strict=True)), "the library's batch"
 
 # %% [markdown]
-# Batch number n is drawn by a generator that is made from (seed, n). So a batch is a function of
-# two numbers: a run that is stopped after 900 updates and started again draws batch 900 as if it
-# had never been stopped.
+# For every batch a new generator is made, from two numbers: the seed of the run, and the number of
+# the update. So a run that is stopped after 900 updates and started again draws batch 900 as if
+# it had never been stopped.
 
 # %% [markdown]
 # ## 3. Backward: the training loop
@@ -288,8 +292,9 @@ assert off["each its own, averaged"] > 1e-2, "another gradient"
 # 1. **The start.** An untrained model knows nothing, so its loss must be close to $\ln V$. If it is
 #    much higher, the first weights are too large. If it is clearly lower, the model can see its
 #    answers.
-# 2. **The gradient** of every parameter, on real tokens, against finite differences. (A vocabulary
-#    of 23 makes it quick: ids modulo 23.)
+# 2. **The gradient** of every parameter, on real tokens, against finite differences. (To be quick,
+#    the model of this check knows only 23 tokens. Each id is replaced by its remainder after
+#    division by 23.)
 # 3. **One batch by heart.** A model that cannot learn 80 fixed targets (5 windows of 16) will not
 #    learn a language.
 #
@@ -383,7 +388,8 @@ assert trapped[-1] < 0.3 < rivals["two tokens"] - 1, "too good"
 # \text{ words of this kind})}{\ln n}
 # $$
 #
-# A model that guesses among the $n$ words has a relative loss of 1. A model that knows has 0.
+# A model that guesses among the $n$ words has a relative loss of 1. A model that knows has 0. For
+# example: if the right toy has 1/2 of what the eight toys have together, it is ln 2 / ln 8 = 1/3.
 
 # %%
 import re
@@ -439,10 +445,16 @@ assert change[names_fall - 1] < change[names_fall - 4], "where the names fall, t
 # 150 updates earlier. (Places are learnt least. A place that is named for the first time is drawn
 # at random.)
 #
-# Why so late? Here is an explanation that is easy to believe. What can follow "Mia" can follow
-# "Tom". So the model should give the two names similar vectors. But the table is tied: two names
-# with one vector also look the same at the input, and a model that cannot tell apart what it reads
-# cannot learn which one to repeat. The vectors do become similar:
+# Why so late? Here is an explanation that is easy to believe.
+#
+# 1. The table of tokens has two uses: its rows are read at the input, and give the scores at the
+#    output (lesson 08).
+# 2. At the output, both names are right at the same places. So both rows are pushed in the same
+#    direction, and become similar.
+# 3. At the input, similar rows look the same. A model that cannot tell apart what it reads cannot
+#    learn which name to repeat.
+#
+# The second step can be seen:
 
 # %%
 print("cosine of the vectors of Mia and Tom in the table, and of the gradients of these vectors")
@@ -460,23 +472,24 @@ for seed in SEEDS:
 
 # %% [markdown]
 # In the first update, the gradients of the two vectors point in nearly the same direction, and
-# after 100 updates the vectors are almost parallel. (In later updates the two gradients often point
-# in opposite directions; why the vectors stay similar all the same, we cannot say.) When the names
-# begin to be learnt, the vectors are still nearly parallel; after that, they separate. It fits. But
-# it is only a **correlation**: two things happen at the same time. Do the names come late *because*
-# the vectors are similar? Or are the vectors similar because the names are not learnt yet?
+# after 100 updates the vectors are almost parallel. When the names begin to be learnt, they are
+# still nearly parallel; after that, they separate. It fits. (One thing does not: later the two
+# gradients often point in opposite directions, and the vectors stay similar all the same. We do not
+# know why.) But it is only a **correlation**: two things happen at the same time. Do the names come
+# late *because* the vectors are similar? Or are the vectors similar because the names are not
+# learnt yet?
 #
 # To find out, change one thing and leave everything else: an **intervention**. After every update,
-# we turn the two vectors until their cosine has a fixed value. Their lengths stay, and so does the
-# direction halfway between them.
+# we turn the two vectors until their cosine has a fixed value. Think of two arrows that begin at
+# one point: we open or close the angle between them. Their lengths stay, and so does the direction
+# halfway between them.
 
 # %%
 def hold(a, b, wanted):
     """a (C,), b (C,) -> both turned in their plane, so that their cosine is `wanted`"""
     long_a, long_b = np.linalg.norm(a), np.linalg.norm(b)
-    # the sum and the difference of unit vectors u, v are at a right angle: (u+v)(u-v) = 1 - 1
-    middle = a / long_a + b / long_b
-    across = a / long_a - b / long_b
+    middle = a / long_a + b / long_b  # halfway between two arrows of length 1
+    across = a / long_a - b / long_b  # from the tip of one to that of the other: a right angle
     middle = middle / np.linalg.norm(middle)
     across = across / np.linalg.norm(across)
     half = math.acos(wanted) / 2
@@ -500,11 +513,12 @@ for wanted in (0.95, 0.6, 0.0):
 # Suppose that the explanation is the whole cause: with vectors as similar as 0.95 the names cannot
 # be learnt, and with other vectors nothing delays them. Then a model whose vectors are held at 0.95
 # must not learn the names, and a model whose vectors are held apart must learn them as early as the
-# toys. Both can be tested. The table says after how many updates the relative loss of the names was
-# below 0.9 for the first time:
+# toys. Both can be tested. And what does turning alone do, whatever is turned? As a control, the
+# vectors of two *animals* are held at 0, and the names are free. The table says after how many
+# updates the relative loss of the names was below 0.9 for the first time:
 
 # %%
-CONDITIONS = ("free", "held at 0.95", "held at 0.6", "held at 0")
+CONDITIONS = ("free", "held at 0.95", "held at 0.6", "held at 0", "two animals at 0")
 
 
 def learnt_at(condition, kind="names", level=0.9):
@@ -518,20 +532,21 @@ def learnt_at(condition, kind="names", level=0.9):
 
 
 print("relative loss below 0.9 after ... updates")
-print("cosine        " + "".join(f"   seed {seed}" for seed in SEEDS) + "    mean    toys, mean")
+print("cosine            " + "".join(f"   seed {n}" for n in SEEDS) + "    mean    toys, mean")
 names_at = {condition: learnt_at(condition) for condition in CONDITIONS}
 toys_at = {condition: learnt_at(condition, "toys") for condition in CONDITIONS}
 mean_at = {condition: np.mean(list(names_at[condition].values())) for condition in CONDITIONS}
 for condition, each in names_at.items():
-    print(f"{condition:14}" + "".join(f"{each.get(seed, '-'):>9}" for seed in SEEDS)
+    print(f"{condition:18}" + "".join(f"{each.get(seed, '-'):>9}" for seed in SEEDS)
           + f"{mean_at[condition]:8.0f} {np.mean(list(toys_at[condition].values())):13.0f}")
 apart, free_at = names_at["held at 0"], names_at["free"]
 assert all(apart[seed] < free_at[seed] for seed in apart), "held apart, they are learnt earlier"
+assert names_at["two animals at 0"][0] == free_at[0] + 150, "the control moves the number too"
 assert min(apart.values()) > 2 * max(toys_at["held at 0"].values()), "but later than the toys"
 
 # %%
 figure, axes = plot.plt.subplots(figsize=(8, 4.8))
-COLORS = ("black", "tab:red", "tab:orange", "tab:blue")
+COLORS = ("black", "tab:red", "tab:orange", "tab:blue", "tab:gray")
 for condition, color in zip(CONDITIONS, COLORS, strict=True):
     rows = [record[f"{condition}, seed {seed}"]["names"][:21] for seed in names_at[condition]]
     axes.plot(run["step"][:21], np.mean(rows, axis=0), color=color, linewidth=3, label=condition)
@@ -560,19 +575,21 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 # %% [markdown]
 # Neither prediction comes true, and yet a part of the explanation does:
 #
-# - **Held apart, the names are learnt earlier**, with each of the three seeds. So the similarity
-#   is a cause of the delay, and not only a sign of it. Held at 0.95, the names are learnt later
-#   than with free vectors. The free vectors become as similar, but they can separate again, and
-#   the held ones cannot: this is a likely reason.
-# - **But held apart they are not learnt early.** With vectors at a right angle the names still
-#   take 300 to 500 updates, and the toys at most 100. So the larger part of the delay (on
-#   average) has another cause, which our runs do not show. (A guess: the heads that find the
-#   right child in the text must be learnt first. It is not tested here.)
+# - **Held apart, the names are learnt earlier**, with each of the three seeds; held at 0.95, they
+#   are learnt later. So the similarity is very likely a cause of the delay, and not only a sign.
+# - **How sure is that?** The control is a warning: with two animals turned, which have no part in
+#   the names, the names came 150 updates later in seed 0. So any change of a run moves this number,
+#   by as much as 150. The 50 updates that seed 0 gained are no evidence; the 250 of the two other
+#   seeds, and the order of all four means, are.
+# - **Held apart they are not learnt early.** With vectors at a right angle the names still take 300
+#   to 500 updates, and the toys at most 100. Of the delay 86, 44 and 64 % remain. So a large part
+#   has another cause, which our runs do not show. (A guess: the heads that find the right child in
+#   the text must be learnt first.)
 # - **Held close together, the names are learnt too.** So the vectors need not separate first: a
 #   cosine of 0.95 leaves a difference that is large enough.
 #
 # The explanation fits all that the first picture shows. Only the intervention says which part of
-# the delay belongs to it. Where you cannot intervene, call an explanation a guess.
+# the delay may belong to it, and only a control says how far the intervention can be trusted.
 
 # %% [markdown]
 # ## 7. In the library: the same loop, and the reference model
@@ -687,9 +704,9 @@ for one in shipped.generate(begin, 250, stop=text.start_id, seed=0)[:, 1:]:
 # Two stories prove little. A strict reader, `minigpt/data/stories/reader.py`, accepts a story
 # only if the program could have told it, sentence after sentence. `benchmarks/stories.py` has let
 # it read the first hundred stories of this model, drawn in two ways that lesson 12 explains, and
-# `data/README.md` shows ten of them, unchosen. (A hundred stories do not give the true share of
-# stories without a fault. Of 100 such experiments, about 95 give an interval that contains it: the
-# *95 % interval*.)
+# `data/README.md` shows ten of them, unchosen. A hundred stories do not give the true share of
+# stories without a fault: another hundred would give another number. So an interval is printed with
+# it, the *95 % interval*, made so that the true share is inside in 95 of 100 such experiments.
 
 # %%
 judged = reference.recorded("stories.json")["rows"]
@@ -774,6 +791,14 @@ assert wrong / len(sixty) < faulty / 2, "at this rate such words do not explain 
 # - But a million updates of 32,768 tokens in 100 epochs, as the paper has it, mean 0.33 billion
 #   tokens in one epoch. BERT's paper reports 800 million words for BooksCorpus, and a word has one
 #   token or more. The numbers do not fit together, and we know of no explanation.
+#
+# Three texts come up again and again in these papers:
+#
+# | text | what it is | size | order |
+# |---|---|---|---|
+# | BooksCorpus (GPT-1, BERT) | over 7,000 unpublished books | 0.8 billion words or less | books |
+# | 1B Word Benchmark (ELMo) | news | 0.8 billion words | sentences shuffled: lesson 14 |
+# | WebText (GPT-2) | pages linked from Reddit, no Wikipedia | 8 million pages, 40 GB | pages |
 
 # %% [markdown]
 # ## 9. Exercises
