@@ -260,15 +260,16 @@ assert np.allclose(v.out.sum(axis=-1), 1), "each row of probabilities has the su
 # %% [markdown]
 # Now backward. The softmax is in the middle of a model, so `dout` comes from the next operation.
 # We write one backward line, or two, for each forward line, in reverse order. Above them, as a
-# comment, stands the forward line to which they belong. Three rules:
+# comment, is the forward line to which they belong. Three rules:
 #
 # - The gradient of a value has the shape of that value: each of its numbers has one derivative.
 # - z divides a whole row, so it is used C times: `dz` is a sum along the row.
 # - e is used twice, in `e / z` and in `e.sum(...)`: `de` is the sum of two paths.
 #
 # `lines.check` draws a random `dout`, runs both passes, and compares *every* gradient in the
-# backward pass with finite differences, which section 6 explains. A relative error below 1e-7 is
-# `happy`.
+# backward pass with finite differences: it moves each number a little, runs the forward pass again,
+# and looks how much the result has changed (section 6). An error below 1e-7, as a share of the
+# largest entry, is called `happy`.
 
 # %%
 def softmax_lines_backward(dout, v):
@@ -321,8 +322,8 @@ assert again == 66, "11 + 10 + ... + 0"
 
 # %% [markdown]
 # **2. Store them in the object**, as an attribute. Many libraries do this. It works until one
-# object is used twice before its backward pass. Here it sees a batch for training, then a batch for
-# validation, and then we want the gradient of the *first*:
+# object is used twice before its backward pass. Here it sees some examples, then other examples,
+# and then we want the gradient of the *first*:
 
 # %%
 class SoftmaxObject:
@@ -438,9 +439,9 @@ for name, gradient in zip(("dx", "dg"), gained_backward(dout, gained_cache), str
 # substitute each backward line into the next one, and write p for `out`, so that $e_i / z = p_i$:
 #
 # $$
-# \mathrm{dx}_i = e_i \, \mathrm{de}_i
-#   = e_i \Big( \frac{\mathrm{dout}_i}{z} - \sum_j \frac{\mathrm{dout}_j \, e_j}{z^2} \Big)
-#   = p_i \Big( \mathrm{dout}_i - \sum_j p_j \, \mathrm{dout}_j \Big)
+# \mathrm{dx}_j = e_j \, \mathrm{de}_j
+#   = e_j \Big( \frac{\mathrm{dout}_j}{z} - \sum_i \frac{\mathrm{dout}_i \, e_i}{z^2} \Big)
+#   = p_j \Big( \mathrm{dout}_j - \sum_i p_i \, \mathrm{dout}_i \Big)
 # $$
 #
 # The sum is the average of `dout`, weighted with the probabilities. A score gets its probability
@@ -479,17 +480,17 @@ assert np.allclose(dx_collapsed, dx_cache, rtol=0, atol=1e-14), "both forms agre
 # \mathrm{dx}_j = \sum_i \mathrm{dout}_i \, J_{ij}
 # $$
 #
-# where $1[i = j]$ is 1 if i = j and 0 otherwise. Keep the two letters apart:
+# where $1[i = j]$ is 1 if i = j and 0 otherwise. Keep two things apart:
 # $\mathrm{dout}_i = \partial L / \partial\,\mathrm{out}_i$ is the upstream gradient, one number for
 # each output; $J_{ij}$ is the local gradient, one number for each pair of output and input. The sum
 # over i is the chain rule with C paths: $x_j$ reaches the loss through every output of its row. In
-# the product `dout` J the vector stands on the left. Such a vector is also called a **cotangent**.
+# the product `dout` J the vector is on the left. Such a vector is also called a **cotangent**.
 
 # %%
 row = scores[0]
 jacobian = np.zeros((C, C))
 for j in range(C):
-    step = 1e-5 * (np.arange(C) == j)
+    step = 1e-5 * (np.arange(C) == j)  # input j is moved, and all outputs are seen: one column
     jacobian[:, j] = (softmax_forward(row + step)[0] - softmax_forward(row - step)[0]) / 2e-5
 
 dx_row = dout[0] @ jacobian
@@ -515,11 +516,11 @@ print(f"{n_scores:,} scores, and {n_scores * 512:,} local gradients in rows of 5
 assert n_scores * 512 == 1_610_612_736, "each score has one for every score of its row"
 
 # %% [markdown]
-# A backward pass never builds the Jacobian. It computes the *product* of `dout` and J, which is as
-# small as `dout`. For the attention scores of one block of GPT-1, in one sequence, the Jacobians of
-# all rows have 1.6 billion entries; the collapsed form needs only the 3.1 million probabilities.
-# Every backward pass in this book is such a product, worked out by hand until nothing of the matrix
-# is left.
+# A backward pass never builds the Jacobian. It computes the *product* of `dout` and J, which is
+# as small as `dout`. For the attention scores of one block of GPT-1, in one sequence, the
+# Jacobians of all rows have 1.6 billion entries (the mask of lesson 03 makes about half of them
+# 0); the collapsed form needs only the 3.1 million probabilities. Every backward pass in this
+# book is such a product, worked out by hand until nothing of the matrix is left.
 
 # %% [markdown]
 # ## 6. Check: finite differences, and two traps
@@ -573,8 +574,8 @@ assert relative_error(dx_cache, numeric_dx) < 1e-9, "the backward pass of softma
 # %% [markdown]
 # We divide by the largest entry because an error of 0.001 is small beside 1000 and large beside
 # 0.001. We do not divide entry by entry: an entry that happens to be close to zero would then
-# look wrong for no good reason. This has a price: a mistake in an entry that is 1e7 times smaller
-# than the largest one is not seen.
+# look wrong for no good reason. This has a price: beside an entry of 1000, an entry of 0.00001 may
+# be wrong in every digit, and the relative error is still 1e-8.
 #
 # Which $\epsilon$ is best? We try all sizes from 1 down to $10^{-14}$. (In float32 only down to
 # $3 \cdot 10^{-7}$: float32 numbers between 1 and 2 are $1.2 \cdot 10^{-7}$ apart.) As the truth
@@ -796,15 +797,16 @@ assert [result.word for result in forgetful_results] == ["wrong", "happy"], "dx 
 # - Rumelhart, Hinton and Williams have our upstream gradients in their equations 4 to 7. They use
 #   the sigmoid y = 1 / (1 + exp(-x)). Its local gradient is y (1 - y), *written with its output*:
 #   so the output is what must be kept. Their equation 7 is the sum over several paths.
-# - The GPT-1 paper says nothing about gradients, and OpenAI's code has no backward pass. TensorFlow
-#   1 makes a graph of the forward operations first, and adds a backward operation for each of them,
-#   from its own table of pairs. PyTorch keeps a record while the forward pass runs, and has such a
-#   table too. The pairs were written by people, as ours are. What is automatic is the graph or the
-#   record. Here we keep it ourselves, and see it.
+# - The GPT-1 paper gives no gradient (it says "stochastic gradient descent"), and OpenAI's code
+#   has no backward pass. TensorFlow 1 makes a graph of the forward operations first, and adds a
+#   backward operation for each of them, from its own table of pairs. PyTorch keeps a record while
+#   the forward pass runs, and has such a table too. The pairs were written by people, as ours
+#   are. What is automatic is the graph or the record. Here we keep it ourselves, and see it.
 # - To store nothing is not as bad as section 4 makes it look, if a little is stored. Chen et al.
 #   2016 (section 4) keep the values at a few places only, such as the input of each block, and
 #   compute each stretch once more. This costs one more forward pass. For n equal layers,
-#   in stretches of sqrt(n) layers, about 2 sqrt(n) values are kept in place of n. It is called
+#   in stretches of sqrt(n) layers, about 2 sqrt(n) values are kept in place of n: of 16 layers the
+#   inputs of 4 stretches, and the 4 values of the stretch that is computed now. It is called
 #   *checkpointing*.
 
 # %% [markdown]

@@ -88,7 +88,7 @@ for s in (0.5, 1, 2):
 # gives 1.05^24 = 3.2), and keep it while training changes every matrix. With LayerNorm the scale is
 # about the same at every depth: each layer receives numbers of scale 1. GPT-1 draws its weights
 # from N(0, 0.02^2) at width 768, which is s = 0.02 sqrt(768) = 0.55. Twelve layers of the kind
-# that is measured here would then pass on almost nothing (the last line of the table). GPT-1 has
+# that is measured here would then pass on almost nothing (last line of the table above). GPT-1 has
 # LayerNorm, and the residual connections of lesson 07.
 #
 # **The idea.** Take the C numbers of one position, subtract their mean, and divide by their
@@ -312,8 +312,8 @@ assert along_one < 1e-13 and along_x_hat < 1e-4, "both components of dx are gone
 # **The surprise.** *Whatever* dout is, dx is orthogonal to the vector of ones and to x_hat. No
 # gradient points in the direction that shifts a row as a whole, and none in the direction that
 # stretches it. This is as it must be: a row that is shifted or stretched has the same output, so
-# the derivative of the loss in these two directions is zero. (A step of finite length at a right
-# angle to a vector makes the vector longer: exercise 3.)
+# the derivative of the loss in these two directions is zero. (What that does to the length of x,
+# step after step, is exercise 3.)
 #
 # (Along x_hat a little is left because of eps. The mean of x_hat² is not 1 but var / (var + eps),
 # so the fraction eps / (var + eps) of dx_hat's component stays. Without eps it is exactly zero.)
@@ -376,10 +376,10 @@ assert verdicts == {"at g = 1": "happy", "at a random g": "wrong"}, "wrong, but 
 # changed. So check at random gains.
 #
 # The second trap was met in lesson 00: a dout for which the true gradient is zero. At g = 1 the
-# vector of ones is one, and x itself is another. (A dout equal to x is what you get if you draw
-# both from generators with the same seed.) The true dx is then 0, or nearly 0 because of eps. Take
-# a backward whose dx is seven times too large. A check that allows an absolute error of 1e-4
-# cannot see it there:
+# vector whose entries are all 1 is such a dout, and x itself is another. (A dout equal to x is
+# what you get if you draw both from generators with the same seed.) The true dx is then 0, or
+# nearly 0 because of eps. Take a backward whose dx is seven times too large. A check that allows
+# an absolute error of 1e-4 cannot see it there:
 
 # %%
 def absolute_check(upstream, times):

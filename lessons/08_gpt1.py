@@ -522,8 +522,8 @@ assert untied < 0.02 and no_plus < 0.02, "without either cause, there is no repe
 # is the highest of 40,478, but it is only 0.003. LayerNorm gives $h$ the length $\sqrt{768}$, and
 # the numbers of a row have standard deviation 0.02. So the score of a row that has nothing to do
 # with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are normal, the mean of
-# exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$. A first
-# loss of 12 most often means that the weights are too large.
+# exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$. With
+# weights of 0.06 in place of 0.02, $s^2$ is nine times as large, and the first loss about 12.
 
 # %% [markdown]
 # ## 6. See it: what a token costs
@@ -568,7 +568,8 @@ plot.save(figure, "08_costs.png")
 
 # %% [markdown]
 # In a forward pass a token costs 251 million operations and 1.2 MB of memory (training costs three
-# times the operations). The paper's batch of 64 sequences of 512 tokens would need 39 GB.
+# times the operations). With these operations, in float32, the paper's batch of 64 sequences of 512
+# tokens would need 39 GB; other programs keep less.
 #
 # As parameters the table is a quarter of GPT-1. As input it costs no arithmetic; as head it costs a
 # quarter of all arithmetic. LayerNorm has hardly any parameters and does hardly any arithmetic, but
@@ -809,8 +810,9 @@ assert max(apart) < 1e-12, "the functions and the modules are the same model"
 #   special tokens of fine-tuning, then 512 for positions: 40,993 rows. The published Hugging Face
 #   form has two tables, and so have we.
 # - **The head scores all rows**, also those of special tokens and positions, so the model can
-#   predict "position 17". A later port of the code masks these scores; Hugging Face's models and
-#   ours have no such rows. For a model that guesses, the difference is ln(40993/40478) = 0.0126.
+#   predict "position 17". A port to PyTorch (`pytorch-openai-transformer-lm`) masks the scores of
+#   positions where it returns probabilities; Hugging Face's models and ours have no such rows.
+#   For a model that guesses, the difference is ln(40993/40478) = 0.0126.
 # - **Dropout on the table itself.** The code drops numbers of the matrix, once for each step, and
 #   not of the vectors that were looked up. A dropped number is then missing wherever its token
 #   occurs, and in the head too, because it is the same matrix. With $m$ the mask, the gradient is

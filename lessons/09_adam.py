@@ -226,7 +226,8 @@ plot.save(figure, "09_paths.png")
 assert np.allclose(paths["Adam"][:, 0], paths["Adam"][:, 1], rtol=0, atol=1e-6), "a diagonal"
 
 # %% [markdown]
-# Momentum first goes too far in both directions, past the minimum. Its gain comes later, in $b$, of
+# Momentum first goes too far in both directions, past the minimum. (Adam has momentum too, and goes
+# past it as well, to -0.13.) Its gain comes later, in $b$, of
 # which gradient descent still has 15 % after 100 updates.
 #
 # Adam's path is a straight diagonal: $a$ and $b$ take *the same* steps, to six digits, although
@@ -666,8 +667,10 @@ plot.save(figure, "09_controls.png")
 #
 # An explanation can be tested by taking its cause away. In the last row of the table, the logarithm
 # of each letter's frequency is added to the scores from the beginning, so that nothing of this kind
-# is left to learn. Again all eight models are stuck. **So the explanation is wrong**, or at least
-# it is not needed. What the cause is, these runs do not show. They show what prevents it.
+# is left to learn. Again all eight models are stuck. **So this explanation is not enough**: without
+# its cause the same happens. (A common vector may still be learnt for other reasons.) What the
+# cause is, these runs do not show. They show what prevents it; lesson 16 goes on from here, with
+# Liu et al. 2020, Huang et al. 2020 and Xiong et al. 2020, who looked for it in other ways.
 
 # %% [markdown]
 # ## 7. In the library

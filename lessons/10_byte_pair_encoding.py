@@ -207,10 +207,10 @@ plot.save(d.figure, "10_merges_of_a_word.png")
 # ## 3. Encoding, and the way back
 #
 # A new word comes. Which symbols is it? Do to it what was done to the words of the corpus: the same
-# merges, in the same sequence.
+# merges, in the same order.
 
 # %%
-toy_pairs_in_sequence = [pair for pair, _ in toy_merges]
+toy_pairs_in_order = [pair for pair, _ in toy_merges]
 
 
 def encode_in_sequence(word, merges):
@@ -222,15 +222,15 @@ def encode_in_sequence(word, merges):
 
 
 for word in ("lowest", "nest", *toy):
-    print(f"{word:8}{' | '.join(encode_in_sequence(word, toy_pairs_in_sequence))}")
-of_lowest = encode_in_sequence("lowest", toy_pairs_in_sequence)
-of_nest = encode_in_sequence("nest", toy_pairs_in_sequence)
+    print(f"{word:8}{' | '.join(encode_in_sequence(word, toy_pairs_in_order))}")
+of_lowest = encode_in_sequence("lowest", toy_pairs_in_order)
+of_nest = encode_in_sequence("nest", toy_pairs_in_order)
 assert of_lowest == ways["pieces"][0] == ["lo", "west</w>"], "as in the picture of section 1"
 assert of_nest == ["n", "est</w>"], "nest has two symbols"
 for word in toy:
-    whole = encode_in_sequence(word, toy_pairs_in_sequence)
+    whole = encode_in_sequence(word, toy_pairs_in_order)
     assert whole == [word + "</w>"], "a word that was learnt is one symbol"
-before_11 = [(encode_in_sequence(word, toy_pairs_in_sequence[:10]), n) for word, n in toy.items()]
+before_11 = [(encode_in_sequence(word, toy_pairs_in_order[:10]), n) for word, n in toy.items()]
 tied = count_pairs(before_11)
 print("pairs left for merge 11:", ", ".join(f"{a} + {b} ({n})" for (a, b), n in tied.items()))
 assert set(tied.values()) == {2} and max(tied) == ("w", "e"), "three equal pairs; (w, e) is last"
@@ -245,7 +245,7 @@ assert set(tied.values()) == {2} and max(tied) == ("w", "e"), "three equal pairs
 # It is easy to believe that an encoder takes the longest symbol that fits, then the next longest:
 
 # %%
-vocabulary = {symbol for pair in toy_pairs_in_sequence for symbol in (*pair, "".join(pair))}
+vocabulary = {symbol for pair in toy_pairs_in_order for symbol in (*pair, "".join(pair))}
 
 
 def encode_longest_match(word):
@@ -284,7 +284,7 @@ def decode(symbols):
 
 
 def by_toy_merges(word):
-    return encode_in_sequence(word, toy_pairs_in_sequence)
+    return encode_in_sequence(word, toy_pairs_in_order)
 
 
 there = encode_text("low newest west", by_toy_merges)
@@ -446,7 +446,7 @@ assert same, "merges, counts and sequence are those of the published program"
 encoders = {
     "the merges": by_toy_merges,
     "no merges": split,
-    "the merges backwards": lambda word: encode_in_sequence(word, toy_pairs_in_sequence[::-1]),
+    "the merges backwards": lambda word: encode_in_sequence(word, toy_pairs_in_order[::-1]),
     "the longest match": encode_longest_match,
 }
 print("encoder                comes back as   symbols")
@@ -617,7 +617,7 @@ by_library = list(islice(bpe.learn(known_counts), 1000))
 print("the last of 1,000 merges, library:", by_library[-1], " ours:", fast_merges[-1])
 assert by_library == fast_merges, "1,000 merges and counts, equal to the library's"
 assert list(bpe.learn(toy)) == toy_merges, "and the toy's"
-toy_ranks = {pair: rank for rank, pair in enumerate(toy_pairs_in_sequence)}
+toy_ranks = {pair: rank for rank, pair in enumerate(toy_pairs_in_order)}
 assert bpe.merge(bpe.split_word("nest"), toy_ranks) == of_nest, "and the symbols of nest"
 
 # %% [markdown]

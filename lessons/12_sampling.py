@@ -77,8 +77,8 @@ assert next_probabilities("Once upon a").max() > 0.9 > 0.5 > p_open.max(), "sure
 # %% [markdown]
 # On the right the model is in doubt, but not because it is weak. The stories really go on in
 # different ways, and the model has learnt how often. Here are its probabilities beside what 4,000
-# stories do. If a word was counted n times, the standard deviation of its share is about the share
-# divided by the square root of n.
+# stories do. Other 4,000 stories would give other counts: the share of a word that was counted n
+# times varies by about the share divided by the square root of n (one standard deviation).
 
 # %%
 import re
@@ -96,7 +96,8 @@ for token in p_open.argsort()[::-1][:6]:
     assert abs(p_open[token] - share) < 3 * deviation_of_share, "as near as the count can tell"
 
 # %% [markdown]
-# The count cannot tell the model's shares from the real ones. **Greedy** choice is the simplest
+# 4,000 stories are too few to see a difference between the model's shares and the real ones.
+# **Greedy** choice is the simplest
 # rule: take the likeliest token. Then every story is the same story, although the model gives other
 # stories a probability too:
 
@@ -128,9 +129,8 @@ show(two_texts)
 assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beginning"
 
 # %% [markdown]
-# There is a second danger. Greedy choice depends only on the tokens that the model reads. If the
-# same tokens are read a second time, then all that followed them follows again, and so on without
-# an end. How soon does this happen? That depends on how far back the model looks. A table of pairs
+# There is a second danger. Suppose that a model reads only the last token, and writes "the cat and
+# the". After the first "the" it wrote "cat", so it writes "cat" again, then "and", without an end. How soon does this happen? That depends on how far back the model looks. A table of pairs
 # (lesson 11) looks at one token. So as soon as it writes a token for the second time, it runs in a
 # circle. (`seen` are stories that the model was trained on, `unseen` are others.)
 
@@ -292,7 +292,7 @@ show(drawn_texts)
 assert not np.array_equal(*drawn_texts), "drawn texts differ; the two greedy texts were equal"
 
 # %% [markdown]
-# The sequence matters. The nucleus is measured on what the temperature and top-k have left, made to
+# The order matters. The nucleus is measured on what the temperature and top-k have left, made to
 # sum to 1 again:
 
 # %%
@@ -306,7 +306,7 @@ top_k_first = count(keep_nucleus(keep_top_k(four_logits, 3), 0.8))
 print(f"top-p 0.8 keeps {top_p_first} tokens where it comes first")
 print(f"after a temperature of 0.5 it keeps {temperature_first}, after a top-k of 3 {top_k_first}")
 assert top_p_first == 2, "0.5 and 0.25 together are at most 0.8"
-assert temperature_first == top_k_first == 1, "another sequence of steps is another sampler"
+assert temperature_first == top_k_first == 1, "another order of steps is another sampler"
 
 # %% [markdown]
 # **The same loop, faster.** Our `write` runs the whole text again for every token. The library's
@@ -465,8 +465,8 @@ assert loss_known > loss_new - 0.03, "the stories of the training are no easier"
 # %% [markdown]
 # Below 1 means too unsure: with sharper probabilities the loss would be lower. Above 1 means too
 # sure, as a model can be of unseen text if it has learnt its own text by heart. Here neither number
-# is above 1, and the loss on the stories of the training is no lower. So we see no sign that it
-# learnt them by heart.
+# is above 1, and the loss on the stories of the training is no lower. So this test gives no sign
+# that it learnt them by heart.
 #
 # And what do top-k and top-p cut away, at all places of the unseen stories?
 

@@ -43,7 +43,16 @@ for name in FOUR:
 # question and text.
 #
 # GPT-1's idea: change the *text* to suit the task, and not the model. Write everything into one
-# sequence, let the model read it, and look at its state at the end.
+# sequence, let the model read it, and look at its state at the end. (The paper speaks of a
+# "traversal-style" input: the parts of a structured question, one after the other.)
+#
+# **Does the model know which task an input is?** Nothing in the text says so. It need not know: for
+# each task there is one fine-tuned *copy* of the model, with its own head. The weights are the
+# task's. To let one model do several tasks, the text itself must name the task (lesson 19).
+#
+# Is the head all that is new? That is often said, and it is not quite so: the vectors of the three
+# special tokens are new too, and in a multiple choice the head has one column, not one for each
+# answer.
 
 # %%
 from minigpt import plot
@@ -657,10 +666,11 @@ assert np.isclose(ours.loss, theirs.total), "the same loss"
 # - Scores from 0 to 5 (STS-B): the paper does not say how. A helper in the released code makes them
 #   six classes. A score of 3.4 is 0.6 of class 3 and 0.4 of class 4, and the answer is the expected
 #   class. The head stays a softmax (Tai et al. 2015).
-# - Results of the paper (tables 2 to 4): MNLI 82.1, SNLI 89.9, SciTail 88.3, QNLI 88.1, RTE 56.0;
-#   Story Cloze 86.5, RACE 59.0; SST-2 91.3, CoLA 45.4 (Matthews), MRPC 82.3 and QQP 70.3 (F1),
-#   STS-B 82.0 (Pearson). (Matthews, F1 and Pearson are measures other than the share of right
-#   answers; all are times 100.) A new best on 9 of 12, against models made for each task.
+# - Results of the paper (tables 2 to 4): MNLI 82.1 (81.4 on texts of other kinds), SNLI 89.9,
+#   SciTail 88.3, QNLI 88.1, RTE 56.0; Story Cloze 86.5, RACE 59.0 (62.9 middle, 57.4 high
+#   school); SST-2 91.3, CoLA 45.4 (Matthews), MRPC 82.3 and QQP 70.3 (F1), STS-B 82.0 (Pearson).
+#   (Matthews, F1 and Pearson are measures other than the share of right answers; all are times
+#   100.) GLUE in all 72.8. A new best on 9 of 12, against models made for each task.
 #
 # ## 9. Exercises
 #

@@ -1,11 +1,12 @@
 # %% [markdown]
 # # Lesson 15: byte-level BPE, GPT-2's tokenizer
 #
-# You will build the tokenizer that can read every text: it starts from bytes instead of characters,
-# keeps the space in front of a word, and has a decoder that never fails. You will measure that
-# Korean costs three times as many tokens as necessary where the vocabulary was learnt from English,
-# and see why. You will measure what a space at the end of a prompt costs. And you will find tokens
-# that are not text.
+# You will build the tokenizer that can read every text: it starts from bytes instead of
+# characters, keeps the space in front of a word, and has a decoder that never fails. You will
+# measure that a Korean paragraph costs three times as many tokens where the vocabulary was learnt
+# from English as where it was learnt from Korean text about the same things, and see why. You
+# will measure what a space at the end of a prompt costs. And you will find tokens that are not
+# text.
 #
 # Reading: 50 minutes. Running: 6 to 20 seconds. Before it: lesson 10, whose merging we use, and 11,
 # whose model we use once.
@@ -453,8 +454,8 @@ assert cost["Korean"] < other[0] < other[1], "it helps other Korean text too, bu
 
 # %% [markdown]
 # Thirteen lines of a story reduce the cost of a new paragraph about the same cat to a third.
-# Another Korean text gains less. In the mixture both languages compete for the same number of
-# merges. Let us change only the share of Korean:
+# Another Korean text gains less: so "three times" belongs to this paragraph. In the mixture both
+# languages compete for the same number of merges. Let us change only the share of Korean:
 
 # %%
 n_merges, by_share = len(from_story), []
