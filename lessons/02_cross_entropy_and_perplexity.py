@@ -147,7 +147,7 @@ assert np.array_equal(models[average_p.argmax()], [0.98, 0.01, 0.01]), "the othe
 #
 # We take the largest logit as top. The largest exponent is then 0, and nothing overflows.
 #
-# **Targets of -100.** Sequences of different lengths stand in one array, so the short ones end in
+# **Targets of -100.** Sequences of different lengths are in one array, so the short ones end in
 # **padding**: positions that hold no token. There is nothing to predict there. The target -100
 # marks such a position: its surprisal gets weight 0, and the mean is taken over the others.
 #

@@ -212,7 +212,8 @@ plot.save(figure, "03_order.png")
 # GPT-1 adds a learned vector for each place to the vector of each word (equation 2); without it,
 # the last position of one layer would see a *bag* of words: which ones, and how often. (With a
 # causal mask a second layer can do better: after the first one, "sees" has mixed in only what
-# came before it, tom in one text and mia in the other.)
+# came before it, tom in one text and mia in the other.) So places are needed because a sum has no
+# order, and not, as one can read, because attention looks both ways.
 #
 # One more thing follows from the formula: queries and keys may come from two different texts, T
 # queries and S keys, with S different from T. That is *cross-attention*. GPT does not need it: here
@@ -824,13 +825,14 @@ for t in (128, 256, 512):
 # - **The formula** is equation 1 of Vaswani et al.: softmax(Q K^T / sqrt(d_k)) V. Their footnote 4
 #   gives the argument with the variance. GPT-1 has no formula of its own: "masked self-attention
 #   heads" (section 4.1).
-# - **Places.** The paper adds fixed sines and cosines (section 3.5). GPT-1 learns a vector for each
+# - **Places.** The paper adds fixed sines and cosines (*sinusoidal*, section 3.5). GPT-1 learns a vector for each
 #   of 512 places (section 4.1).
 # - **Dropout.** In training, GPT-1 sets a tenth of the shares to 0 at random. The library does so
 #   if it is given a `rate` and a `key` (lesson 07).
-# - **The mask.** The paper writes minus infinity (section 3.2.3). OpenAI's GPT-1 code computes
-#   `s b - 1e9 (1 - b)` with b = 1 or 0; Hugging Face's port has 1e4 in place of 1e9. For scores of
-#   ordinary size softmax gives the same.
+# - **The mask.** It is a *causal* mask. "Masked" language models (BERT) are another thing: they
+#   cover words of the text (lesson 26). The paper writes minus infinity (section 3.2.3). OpenAI's
+#   GPT-1 code computes `s b - 1e9 (1 - b)` with b = 1 or 0; Hugging Face's port has 1e4 in place
+#   of 1e9. For scores of ordinary size softmax gives the same.
 # - **A row that may see nothing.** With -1e9 all its scores are equal, and it looks evenly at all
 #   forbidden positions. In our library it receives 0.
 

@@ -562,7 +562,7 @@ assert abs(1 - unbiased - 6.5e-4) < 1e-5, "0.07 %"
 #    line. Run the file: it names the first line that is wrong.
 # 2. `exercises/06_find_the_bug.py`: right at the start of training, and wrong from then on. It is
 #    not the mistake of section 5.
-# 3. With pencil: a matrix w stands in front of a LayerNorm, h = LN(x w). Show that its gradient dw
+# 3. With pencil: a matrix w comes before a LayerNorm, h = LN(x w). Show that its gradient dw
 #    is orthogonal to w (for eps = 0). What does an update of gradient descent then do to the length
 #    of w, and what does that do to the next gradient?
 # 4. `exercises/06_layernorm.py`: LayerNorm itself once more, without looking, as a first exercise

@@ -808,7 +808,7 @@ assert np.array_equal(whole[2:], second), "the same mask, whatever part of the b
 #
 # - Equation 2 of the GPT-1 paper says `h_l = transformer_block(h_(l-1))` and no more. Figure 1
 #   shows the sequence, and OpenAI's code is definite: `n = norm(x + attn(x))` and
-#   `h = norm(n + mlp(n))`. No LayerNorm stands on the embeddings, and none after the last block,
+#   `h = norm(n + mlp(n))`. No LayerNorm follows the embeddings, and none after the last block,
 #   which ends with its own.
 # - Vaswani et al. write LayerNorm(x + Sublayer(x)) (section 3.1) and put dropout on the
 #   sub-layer's result, before the sum, and on the embeddings (section 5.4). GPT-1 does the same

@@ -123,7 +123,7 @@ assert sum(SIZES.values()) == sum(PAPER.values()), "the parts are the whole"
 # Half of GPT-1 is MLP, a quarter is attention, and a quarter is one table of tokens. "117M", a
 # name that the model got later, agrees with this total.
 #
-# The table $W_e$ stands in equation 2 *twice*: at the bottom it turns tokens into vectors, at the
+# The table $W_e$ occurs in equation 2 *twice*: at the bottom it turns tokens into vectors, at the
 # top it turns a vector into scores of tokens. This is called **weight tying**. A separate matrix at
 # the top would cost 31 million more parameters.
 

@@ -326,7 +326,7 @@ class Learner:
 
 toy_learner = Learner(toy)
 found_in = [list(toy)[i] for i in sorted(toy_learner.where["s", "t</w>"])]
-print("the pair (s, t</w>) stands in the words", found_in)
+print("the pair (s, t</w>) is in the words", found_in)
 assert toy_learner.pairs == toy_pairs, "the counts are those of count_pairs"
 
 # %%

@@ -129,10 +129,11 @@ show(two_texts)
 assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beginning"
 
 # %% [markdown]
-# There is a second danger. Suppose that a model reads only the last token, and writes "the cat and
-# the". After the first "the" it wrote "cat", so it writes "cat" again, then "and", without an end. How soon does this happen? That depends on how far back the model looks. A table of pairs
-# (lesson 11) looks at one token. So as soon as it writes a token for the second time, it runs in a
-# circle. (`seen` are stories that the model was trained on, `unseen` are others.)
+# There is a second danger. Suppose that a model reads only the last token, and writes "the cat
+# and the". After the first "the" it wrote "cat", so it writes "cat" again, then "and", without an
+# end. How soon? That depends on how far back it looks. A table of pairs (lesson 11) looks at one
+# token. So as soon as it writes a token for the second time, it runs in a circle. (`seen` are
+# stories that the model was trained on, `unseen` are others.)
 
 # %%
 def greedy_pairs(ids, first):
@@ -778,7 +779,7 @@ for name, ids in texts.items():
     print(f"{name}:\n{textwrap.fill(textwrap.shorten(told, 280, placeholder=' …'), 96)}\n")
 
 # %% [markdown]
-# At T = 1.5 a word stands in a wrong place ("Every windy morning, word, Zoe").
+# At T = 1.5 a word is in a wrong place ("Every windy morning, word, Zoe").
 # Greedy sentences are in order, and they are always the same ones. At T = 1 text is *typical*.
 # Whether you want that depends on the purpose: a sum has one right answer, a story may go on in
 # many ways. (`minigpt sample` writes at 0.8; lesson 11 counts the faults at both temperatures.)

@@ -188,7 +188,7 @@ def collate(sequences):
 
 
 short_ids, short_last = collate([[7, 1, 2, 9], [7, 3, 9], [7, 4, 5, 6, 9]])
-print(short_ids, "the extract tokens (9) stand at", short_last)
+print(short_ids, "the extract tokens (9) are at", short_last)
 assert (short_ids[np.arange(3), short_last] == 9).all(), "each row is read at its extract token"
 filled = np.where(np.arange(5) > short_last[:, None], 8, short_ids)  # another filling, 8
 states = [pretrained.hidden(ids)[0][np.arange(3), short_last] for ids in (short_ids, filled)]

@@ -100,7 +100,7 @@ assert all(utf8(code) == chr(code).encode("utf-8") for code in text_codes), "the
 
 # %% [markdown]
 # Our function agrees with Python for all 1,112,064 numbers that can stand for a character. (The
-# other 2,048, called *surrogates*, are halves of pairs and may not stand in a text.)
+# other 2,048, called *surrogates*, are halves of pairs and may not be in a text.)
 #
 # So the plan is: **start with the 256 bytes as the alphabet, and merge.** No text is unknown, and
 # capital letters stay. Spaces come next.
@@ -112,7 +112,7 @@ assert all(utf8(code) == chr(code).encode("utf-8") for code in text_codes), "the
 # learnt many times. The paper saw this: "BPE including many versions of common words like dog since
 # they occur in many variations such as dog. dog! dog?". So a merge may join only characters of one
 # kind: letters, digits, other signs, or white space. There are two exceptions. *One space* may
-# stand in front of the word. And seven English endings (`'s`, `'t`, …) join a sign and letters.
+# come before the word. And seven English endings (`'s`, `'t`, …) join a sign and letters.
 # This is the pattern of the released code. `\p{L}` is a letter of any script, `\p{N}` is a number
 # (also ½ and Ⅳ), `\s` is white space.
 

@@ -813,7 +813,7 @@ for (k, v), layer in zip(seen, library_past, strict=True):
 # `model.stream` and `model.generate` use it until the window slides; then they read the window
 # again. The same seed gives the same tokens with and without the cache, also beyond the context,
 # and for prompts of different lengths. (Short prompts are padded at the left, because the next
-# token must stand at the right end of each row. A mask hides the padding, and positions are counted
+# token must be at the right end of each row. A mask hides the padding, and positions are counted
 # from the first real token. So a padded text is continued as it would be alone.)
 
 # %%
