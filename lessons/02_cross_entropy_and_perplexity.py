@@ -199,8 +199,8 @@ assert math.isclose(values.loss, np.mean(direct), rel_tol=1e-13), "the loss is t
 # upstream gradient is one number, `dloss`; in training it is 1.
 #
 # Three lines of the forward pass use the logits: `top`, `s` and `picked`. The parts that come back
-# through `s` and `picked` are added. Through `top` comes nothing: `dtop` has two parts, one from
-# `lse` and one from `s`, and they cancel. The cell after the table prints it. We could have
+# through `s` and `picked` are added. Nothing comes back through `top`: `dtop` has two parts, one
+# from `lse` and one from `s`, and they cancel. The cell after the table prints it. We could have
 # predicted this, because lse has the same value for every number top.
 
 # %%
@@ -535,10 +535,10 @@ assert first_loss > math.log(V1) + 0.05, "and not at chance"
 # %% [markdown]
 # **Per token, per word, per character: different numbers.** The surprisal of a *whole text* is
 # one number. We choose what to divide it by. Our table predicts 48 letters of the sentence
-# (spaces count). They are 24 pairs of letters. They are also about 12 words: the sentence has 13,
-# but the first letter is given, so we leave out one word. Nothing about the
-# model changes if we call each pair of letters, or each word, a token: the probability of a long
-# token is the product for its letters.
+# (spaces count). They are 24 pairs of letters. They are also about 12 words. (The sentence has 13
+# words; its first letter is given and not predicted, so we do not count the first word.) Nothing
+# about the model changes if we call each pair of letters, or each word, a token: the probability
+# of a long token is the product for its letters.
 
 # %%
 nats = 48 * losses[-1]

@@ -825,8 +825,8 @@ for t in (128, 256, 512):
 # - **The formula** is equation 1 of Vaswani et al.: softmax(Q K^T / sqrt(d_k)) V. Their footnote 4
 #   gives the argument with the variance. GPT-1 has no formula of its own: "masked self-attention
 #   heads" (section 4.1).
-# - **Places.** The paper adds fixed sines and cosines (*sinusoidal*, section 3.5). GPT-1 learns a vector for each
-#   of 512 places (section 4.1).
+# - **Places.** The paper adds fixed sines and cosines (*sinusoidal*, section 3.5). GPT-1 learns a
+#   vector for each of 512 places (section 4.1).
 # - **Dropout.** In training, GPT-1 sets a tenth of the shares to 0 at random. The library does so
 #   if it is given a `rate` and a `key` (lesson 07).
 # - **The mask.** It is a *causal* mask. "Masked" language models (BERT) are another thing: they

@@ -76,12 +76,16 @@ assert np.array_equal(bent_ab, WANTED), "two maps with ReLU between are right"
 
 # %% [markdown]
 # The best linear map gives 0.5 in all four cases: it has learned nothing. The last column puts
-# ReLU(s) = max(s, 0) between two linear maps. ReLU is the simplest function with a bend: flat left
-# of 0, rising right of 0. A *unit* is one output z of the first map (lesson 01) with its bend. With
-# s = a + b, two units are enough: ReLU(s) - 2 ReLU(s - 1). One is not: c + k ReLU(z) only rises or
-# only falls with z. It would have to give one number for (0, 0) and (1, 1), and another for (0, 1)
-# and (1, 0). So both z of one pair would lie above both z of the other pair, and their sums would
-# differ. But z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0), because z is linear.
+# ReLU(s) = max(s, 0) between two linear maps. ReLU is the simplest function with a bend: flat
+# left of 0, rising right of 0. A *unit* is one output z of the first map (lesson 01) with its
+# bend. With s = a + b, two units are enough: ReLU(s) - 2 ReLU(s - 1).
+#
+# One unit is not enough. Call (0, 0) and (1, 1) the equal pair, (0, 1) and (1, 0) the unequal pair.
+#
+# 1. The output c + k ReLU(z) only rises, or only falls, when z rises.
+# 2. It should be the same within each pair and differ between them. So both z of one pair would be
+#    above both z of the other pair, and so would their sum.
+# 3. But z is linear, so the two sums are equal: z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0).
 
 # %%
 from minigpt import plot

@@ -201,21 +201,21 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # symbols. Since $x_{mean} = \hat x / r$,
 #
 # $$
-# dr = \sum d\hat x\; x_{mean} = \frac1r \sum d\hat x\,\hat x = \frac{C}{r}\,m,
+# \mathrm{dr} = \sum d\hat x\; x_{mean} = \frac1r \sum d\hat x\,\hat x = \frac{C}{r}\,m,
 # \qquad m = \mathrm{mean}(d\hat x\,\hat x).
 # $$
 #
 # Since $1/std = r$, the next two lines multiply by $-r^2$ and by $r/2$:
 #
 # $$
-# dvar = -r^2 \cdot \frac r2 \cdot dr = -\frac{r^2\,C}{2}\,m.
+# \mathrm{dvar} = -r^2 \cdot \frac r2 \cdot \mathrm{dr} = -\frac{r^2\,C}{2}\,m.
 # $$
 #
 # The gradient of `x_mean` has two parts, a direct one and one through the variance. In the last
 # step we use $r\,x_{mean} = \hat x$:
 #
 # $$
-# dx_{mean} = r\,d\hat x + \frac{2\,x_{mean}}{C}\,dvar = r\,d\hat x - r^2\,x_{mean}\,m
+# dx_{mean} = r\,d\hat x + \frac{2\,x_{mean}}{C}\,\mathrm{dvar} = r\,d\hat x - r^2\,x_{mean}\,m
 # = r\,(d\hat x - \hat x\,m).
 # $$
 #
@@ -223,14 +223,15 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # subtract a mean:
 #
 # $$
-# dx = dx_{mean} - \mathrm{mean}(dx_{mean})
+# \mathrm{dx} = dx_{mean} - \mathrm{mean}(dx_{mean})
 # = r\,\bigl(d\hat x - \hat x\,m - \mathrm{mean}(d\hat x) + \mathrm{mean}(\hat x)\,m\bigr).
 # $$
 #
 # The last term is zero, because $\hat x$ has the mean 0. What is left is
 #
 # $$
-# dx = r\,\bigl(d\hat x - \mathrm{mean}(d\hat x) - \hat x\,\mathrm{mean}(d\hat x\,\hat x)\bigr),
+# \mathrm{dx} = r\,\bigl(d\hat x - \mathrm{mean}(d\hat x)
+# - \hat x\,\mathrm{mean}(d\hat x\,\hat x)\bigr),
 # \qquad d\hat x = dout\cdot g.
 # $$
 #
@@ -284,7 +285,7 @@ assert np.allclose(dx_hand, by_pencil, rtol=0, atol=1e-8), "the numbers of the d
 # \mathbf 1^T u$. As a matrix:
 #
 # $$
-# dx = r\,P\,d\hat x, \qquad
+# \mathrm{dx} = r\,P\,d\hat x, \qquad
 # P = I - \frac1C\,\mathbf 1\,\mathbf 1^{T} - \frac1C\,\hat x\,\hat x^{T}.
 # $$
 #

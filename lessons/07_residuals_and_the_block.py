@@ -127,7 +127,7 @@ def down(caches, plus, sub_layers=True):
     for backward_of, cache, ln in reversed(caches):
         dx = dx if ln is None else ops.layernorm_backward(dx, ln)[0]
         df = backward_of(dx, cache)[0] if sub_layers else np.zeros_like(dx)
-        dx = dx + df if plus else df  # explained in section 2
+        dx = dx + df if plus else df  # with a plus there are two paths: section 2
         lengths.append(np.linalg.norm(dx))
     return lengths[::-1]
 
@@ -807,7 +807,7 @@ assert np.array_equal(whole[2:], second), "the same mask, whatever part of the b
 # ## 9. Paper and code
 #
 # - Equation 2 of the GPT-1 paper says `h_l = transformer_block(h_(l-1))` and no more. Figure 1
-#   shows the sequence, and OpenAI's code is definite: `n = norm(x + attn(x))` and
+#   shows the order, and OpenAI's code is definite: `n = norm(x + attn(x))` and
 #   `h = norm(n + mlp(n))`. No LayerNorm follows the embeddings, and none after the last block,
 #   which ends with its own.
 # - Vaswani et al. write LayerNorm(x + Sublayer(x)) (section 3.1) and put dropout on the

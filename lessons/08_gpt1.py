@@ -363,10 +363,10 @@ assert np.all(from_input[~read] == 0), "no gradient from the input for a token t
 assert np.all(np.abs(from_head).max(axis=1) > 0), "the head gives every row a gradient"
 
 # %% [markdown]
-# The input changes a row only when its token was read. The head changes every row at every step: a
-# row moves towards $h$ where its token was the target, and away from $h$ elsewhere, in proportion
-# to its probability. If one of the two parts is forgotten, all other gradients stay right. Only a
-# check of this table sees it.
+# The input changes a row only when its token was read. The head changes every row at every step.
+# At each position, the row of the target moves towards $h$. Every other row moves away from $h$,
+# the more, the larger the probability that the model gave to its token. If one of the two parts
+# is forgotten, all other gradients stay right. Only a check of this table sees it.
 
 # %% [markdown]
 # ## 5. Check, and the traps
@@ -414,15 +414,14 @@ assert max(ours, true) < 1e-9 < 1e-4 < np.abs(of_bias).max(), "the key part is z
 
 # %% [markdown]
 # Compare the two numbers, and the relative error is about 1, which means "wrong". But both are
-# rounding errors: **the true gradient of the key bias is exactly zero.** A key bias $b$ adds the
-# same number $q \cdot b$ to all scores of a row, and softmax ignores what is added to a whole row
-# (lesson 03). So a checker must compare such a gradient with the size of its neighbours, and ours
-# does: it judged queries, keys and values of the bias as one array.
+# rounding errors: **the true gradient of the key bias is exactly zero**, as lesson 04 (section 5)
+# showed for one layer. So a checker must compare such a gradient with the size of its neighbours,
+# and ours does: it judged queries, keys and values of the bias as one array.
 #
 # ### No position sees the future
 #
-# A loss at position 1 must not have a gradient at the positions after it. (A target of -100 is not
-# predicted.)
+# A loss at position 1 must not have a gradient at the positions after it. To have a loss at
+# position 1 alone, the other targets are -100: such a target is not counted (lesson 02).
 
 # %%
 only_1 = np.where(np.arange(4) == 1, targets, ops.IGNORED)

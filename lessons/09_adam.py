@@ -178,8 +178,9 @@ assert np.allclose(direction, [1, -1], atol=1e-4), "the sign is left, and the si
 
 # %% [markdown]
 # Now all three rules in the valley of section 1, from the same point. Each rule gets the gradient
-# and the two averages, and returns the new weights and averages. Momentum alone is usually written
-# with a *sum* of gradients, ten times the average.
+# and the two averages, and returns the new weights and averages. Where momentum is used alone,
+# books usually take $0.9\,m + g$, a *sum* that is ten times our average; their rates are then ten
+# times smaller.
 
 # %%
 def plain(p, g, m, v, t, lr, decay=0):

@@ -129,11 +129,11 @@ show(two_texts)
 assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beginning"
 
 # %% [markdown]
-# There is a second danger. Suppose that a model reads only the last token, and writes "the cat
-# and the". After the first "the" it wrote "cat", so it writes "cat" again, then "and", without an
-# end. How soon? That depends on how far back it looks. A table of pairs (lesson 11) looks at one
-# token. So as soon as it writes a token for the second time, it runs in a circle. (`seen` are
-# stories that the model was trained on, `unseen` are others.)
+# A second danger: suppose that a model reads only the last token, and writes "the cat and the".
+# After the first "the" it wrote "cat", so it writes "cat" again, without an end. How soon? That
+# depends on how far back it looks. A table of pairs (lesson 11) looks at one token. So as soon as
+# it writes a token for the second time, it runs in a circle. (`seen` are stories that the model
+# was trained on, `unseen` are others.)
 
 # %%
 def greedy_pairs(ids, first):
