@@ -199,7 +199,7 @@ def test_agrees_with_the_kernels_that_are_easier_to_read(size, monkeypatch):
     plain = both_ways(cuda, "self_attention", args, constants), cuda.self_attention_forward(*args, **constants)[1].lse
     for a, b in zip(got[0], plain[0], strict=True):
         assert a.dtype == b.dtype and error(a, b) < 1e-2
-    assert error(got[1] * np.log(2), plain[1]) < 1e-6  # to base 2
+    assert error(got[1] * np.log(2), plain[1].sum(axis=-1)) < 1e-6  # to base 2; there in two parts
 
 
 def test_dropout_has_the_same_bits():
@@ -253,7 +253,8 @@ def test_nvcc_finds_room(drops, size, tmp_path, bfloat16):
     for architecture in ("sm_80", "sm_90", "sm_100"):
         bytes_of = spilled(kernels.source("attention_mma", "bfloat16", **constants), tmp_path, architecture)
         none = size in (80, 96, 112) or (size < 128 and architecture != "sm_100")
-        assert len(bytes_of) == 3 and max(bytes_of) <= (0 if none else 64), bytes_of
+        *others, of_keys = bytes_of  # the last one also counts the heads that share its keys
+        assert len(others) == 2 and max(others) <= (0 if none else 64) and of_keys <= (32 if none else 64), bytes_of
 
 
 def test_how_many_rows_a_warp_has(bfloat16):

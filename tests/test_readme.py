@@ -38,7 +38,10 @@ def commands(text: str = PACKAGE) -> list[list[str]]:
 
 
 def can_run(words: list[str]) -> bool:
-    with_fetched = (["similar", "minilm"], ["sample", "gpt2"], ["eval", "gpt2"], ["finetune", "gpt2"])
+    with_fetched = (
+        ["similar", "minilm"], ["sample", "gpt2"], ["eval", "gpt2"], ["finetune", "gpt2"], ["chat", "smollm2"],
+        ["instruct", "smollm2"],
+    )  # fmt: skip
     fetched = words[0] == "download" or words[:2] in with_fetched
     downloads = fetched or "--init" in words
     return not downloads and words != list(NEEDS_MINUTES) and words[:2] not in NEEDS_FILES

@@ -374,10 +374,11 @@ def _of_recipes(rows: dict) -> dict[str, dict[str, Point]]:
     for name, row in rows.items():
         recipe = name.removeprefix("26, ").rpartition(", seed ")[0]
         shares.setdefault(recipe, []).append(row["shares"])
-    return {
-        recipe: {measure: spread(list(column)) for measure, column in zip(MEASURES, zip(*found, strict=True), strict=True)}
-        for recipe, found in shares.items()
-    }
+    points = {}
+    for recipe, found in shares.items():
+        columns = zip(*found, strict=True)
+        points[recipe] = {measure: spread(list(column)) for measure, column in zip(MEASURES, columns, strict=True)}
+    return points
 
 
 def _warmup_sentence(rows: dict) -> str:
