@@ -9,7 +9,7 @@ import functools
 import numpy as np
 import pytest
 from helpers import KEY, as_tuple, batch, error, played_or_cuda, same, small_gpt1, small_gpt2, snapshot
-from test_cuda import KERNEL_CASES, assert_case_as_good_as_rounding, both_ways, rounding
+from test_cuda import KERNEL_CASES, LOW_CASES, assert_case_as_good_as_rounding, both_ways, rounding
 from test_train import options, text
 
 from minigpt import GPT2, GPT2Config, ops
@@ -61,7 +61,7 @@ def test_every_kernel(name, dtype, limit, where):
         assert error(a, c) <= limit, f"{op} in {dtype}: {error(a, c):.1e}, and not {limit:.1e}"
 
 
-@pytest.mark.parametrize("name", KERNEL_CASES)
+@pytest.mark.parametrize("name", LOW_CASES)
 def test_every_kernel_in_bfloat16(name, where):
     assert_case_as_good_as_rounding(name, run=functools.partial(results, where=where))
 
