@@ -10,7 +10,7 @@ from published_files import OTHERS
 
 from minigpt.data.published.layout import Written
 from minigpt.errors import InputError
-from minigpt.evaluation import answers, overlap, tasks_as_text, writing
+from minigpt.evaluation import answers, overlap, scoring, tasks_as_text, writing
 from minigpt.evaluation.stop_words import STOP_WORDS, first_tokens
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
 
@@ -187,3 +187,16 @@ def test_stop_words_are_left_out_of_what_may_be_chosen():
             right.append(logits.argmax() == token)
     each = np.array(right).reshape(len(passages), -1).all(axis=1)
     assert found["last word, no stop words"] == each.mean()
+
+
+def test_a_token_that_is_left_out_makes_room_for_the_next():
+    from helpers import small_gpt1
+
+    model = small_gpt1()
+    row = [1, 2, 3]
+    second, first = np.argsort(model.forward(np.array([row]), grad=False)[0][0, -1])[-2:].tolist()
+    rows = [[*row, second], [*row, first]]
+    for left_out, of_second, of_first in (([], False, True), ([first], True, False), ([second], False, True)):
+        found = scoring.log_probabilities(model, rows, len(row), left_out=left_out)
+        assert [bool(one.greedy[0]) for one in found] == [False, True]
+        assert [bool(one.greedy_left[0]) for one in found] == [of_second, of_first]
