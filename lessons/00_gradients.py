@@ -267,9 +267,9 @@ assert np.allclose(v.out.sum(axis=-1), 1), "each row of probabilities has the su
 # - e is used twice, in `e / z` and in `e.sum(...)`: `de` is the sum of two paths.
 #
 # `lines.check` draws a random `dout`, runs both passes, and compares *every* gradient in the
-# backward pass with finite differences: it moves each number a little, runs the forward pass again,
-# and looks how much the result has changed (section 6). An error below 1e-7, as a share of the
-# largest entry, is called `happy`.
+# backward pass with finite differences: it moves each number a little, runs the forward pass
+# again, and looks how much the result has changed (section 6). An error below 1e-7 of the largest
+# entry is called `happy`.
 
 # %%
 def softmax_lines_backward(dout, v):

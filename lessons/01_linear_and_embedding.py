@@ -600,11 +600,11 @@ assert "aeiou" not in parted_groups(control[1:]), "the control parts others"
 # off some five. It says nothing that `bcivw` is one of them. But that the *vowels* are among these
 # few, of 65,780, is no accident.
 #
-# Why the vowels? A guess: vowels are followed by similar letters, and letters with similar use get
-# similar vectors. We test the second half, for all pairs of letters. How different are the letters
-# that follow them (half the sum of the differences of their shares: 0 the same, 1 no letter in
-# common)? And how far apart are their vectors? To compare two orders we take their *rank
-# correlation*: 1 if both quantities put the pairs in the same order, 0 if there is no relation.
+# Why the vowels? A guess: vowels are followed by similar letters, and letters with similar use
+# get similar vectors. We test the second half, for all pairs of letters. How different are the
+# letters that follow them (half the sum of the differences of their frequencies: 0 the same, 1 no
+# letter in common)? And how far apart are their vectors? The number that is printed compares two
+# orders of the pairs: 1 if both quantities put them in the same order, 0 if there is no relation.
 
 # %%
 pairs = np.zeros((27, 27))
