@@ -575,9 +575,10 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 # - **Held apart, the names are learnt earlier**, with each of the three seeds; held at 0.95, they
 #   are learnt later. So the similarity is very likely a cause of the delay, and not only a sign.
 # - **How sure is that?** The control is a warning: with two animals turned, which have no part in
-#   the names, the names came 150 and 200 updates later, and 50 earlier. So a change that has nothing
-#   to do with the names moves this number too. The 50 updates that seed 0 gained are no evidence;
-#   the 250 of the two other seeds, and the order of the four means, are. Three seeds are few.
+#   the names, the names came 150 and 200 updates later, and 50 earlier. So a change that has
+#   nothing to do with the names moves this number too. The 50 updates that seed 0 gained are no
+#   evidence; the 250 of the two other seeds, and the order of the four means, are. Three seeds
+#   are few.
 # - **Held apart they are not learnt early.** With vectors at a right angle the names still take 300
 #   to 500 updates, and the toys at most 100. Of the delay 86, 44 and 64 % remain. So a large part
 #   has another cause, which our runs do not show. (A guess: the heads that find the right child in
