@@ -153,7 +153,7 @@ print(f"a tiny model has {len(tiny)} arrays; a gain is {tiny['h.0.ln_1.weight']}
 # %%
 def block_forward(x, w, n_head, rate=0.0, key=None):
     """x (B,T,C), w: 12 arrays -> out (B,T,C)"""
-    keys = [key and key.fold(site) for site in range(3)]
+    keys = [key and key.fold(site) for site in range(3)]  # without a key: None, no dropout
     qkv, c1 = ops.linear_forward(x, w[0], w[1])
     heads, c2 = ops.self_attention_forward(qkv, n_head, rate=rate, key=keys[0])
     proj, c3 = ops.linear_forward(heads, w[2], w[3])

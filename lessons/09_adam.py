@@ -312,10 +312,10 @@ assert [round(factor(t), 3) for t in (1, 10, 100, 1000)] == [0.316, 0.153, 0.309
 #
 # **Weight decay** pulls every weight towards 0, p = p - lr decay p, so that only those weights
 # stay large that the data keep large. For plain gradient descent this is the same as adding decay
-# · p to the gradient. For Adam it is not: what is added to $g$ is divided by $\sqrt{v}$ together
-# with it. We take weights that start at 1, and gradients that are pure noise of three sizes. All
-# these weights should decay alike: the mean of the noise is 0, so it says nothing about where a
-# weight should be.
+# · p to the gradient. For Adam it is not. What is added to $g$ is divided by $\sqrt{v}$, as $g$
+# is: a weight with large gradients has a large $\sqrt{v}$, and decays less. We take weights that
+# start at 1, and gradients that are pure noise of three sizes. All these weights should decay
+# alike: the mean of the noise is 0, so it says nothing about where a weight should be.
 
 # %%
 def after_noise(size, inside, steps=2000, lr=1e-3, decay=0.1):
@@ -510,12 +510,12 @@ assert lengths[0] > 0.9 and lengths[99] < 0.5, "Adam's steps become shorter"
 
 # %% [markdown]
 # At the best of three rates, on this text and with this seed, momentum helps, and Adam, which
-# divides by $\sqrt{v}$ as well, reaches the smallest loss (at the middle rates we saw the same with
-# three other seeds). The last column belongs to the middle rate: in its first update AdamW moves
-# nearly every weight by the full rate, up or down, because $\hat m / \sqrt{\hat v} = g / |g|$ where
-# g is far above eps. Later its steps are shorter, although the rate is divided out. Gradients of
-# different batches that disagree *can* do this. Compare gradients that are always 1 with gradients
-# that are pure noise:
+# divides by $\sqrt{v}$ as well, reaches the smallest loss (at the middle rates we saw the same
+# with three other seeds). The last column belongs to the middle rate: in its first update AdamW
+# moves nearly every weight by the full rate, up or down, because $\hat m / \sqrt{\hat v} =
+# g / |g|$ where g is far above eps. Later it moves a weight by less than the rate. Gradients of
+# different batches that disagree *can* do this. Compare gradients that are always 1 with
+# gradients that are pure noise:
 
 # %%
 def step_lengths(mean, noise):
@@ -639,9 +639,10 @@ axes.set(title="Eight seeds each; red: stuck", xlabel="loss at the end")
 plot.save(figure, "09_controls.png")
 
 # %% [markdown]
-# What these runs show, for this text, this width and this rate. (Eight seeds are few: where none of
-# eight is stuck, the true share may be up to 37 %, and where one is, up to 53 %. These are the
-# upper ends of exact two-sided intervals, of 95 %.)
+# What these runs show, for this text, this width and this rate. Eight seeds are few. If more than
+# 37 of 100 models were stuck, we would hardly ever see eight that are not: so "none of eight" means
+# "at most 37 %". In the same way "one of eight" means "at most 53 %". (These are the upper ends of
+# exact two-sided 95 % intervals.)
 #
 # - **How many updates.** One update at the full rate leaves one of eight models stuck, ten leave
 #   all of them. A warm-up over the first tenth is too short for five of eight.
