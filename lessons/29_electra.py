@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Lesson 29: ELECTRA, a loss at every token
 #
-# You will train two networks at once: a small one fills covered words in, a larger one tells for
+# You will train two networks at once: a small one fills covered words in, a larger one decides for
 # each word whether it is the text's own. You will see why no gradient can pass a drawn word, write
 # the backward pass of the decision, and take the loss away from five words of six: then the model
-# finds nothing. You will also see where a masked model is better, and a mistake in the labels that
-# no gradient check finds.
+# finds nothing, and a control shows that the reason is not the one that the paper has. You will
+# also see where a masked model is better, and a mistake in the labels that no gradient check finds.
 #
 # Reading: 45 minutes. Running: 50 to 120 seconds. Before it: lessons 02, 20 and 26.
 #
@@ -19,9 +19,8 @@
 # too little is left to read.
 #
 # ELECTRA's claim: **from the same number of operations, a loss at every word learns more than a
-# loss at 15 % of them.** This lesson tests it, and finds that a part of it shows here, and a part
-# does not. Our texts are songs. A song has a line of six words, and sings it three times. A name, a
-# colour and a thing are drawn by chance.
+# loss at 15 % of them.** This lesson tests it. Our texts are songs. A song has a line of six words,
+# and sings it three times. A name, a colour and a thing are drawn by chance.
 
 # %%
 import numpy as np
@@ -90,7 +89,13 @@ print(read(COVERED[0]))
 # ## 3. Forward: cover, draw, decide
 #
 # How is a word drawn? Line the probabilities up from 0 to 1 and let a chance number fall on the
-# line. The word is the number of cumulative sums that lie at or below it.
+# line. With the probabilities 0.5, 0.3 and 0.2:
+#
+#     0           0.5     0.8    1.0
+#     |  word 0    | word 1 | word 2 |
+#
+# The numbers 0.5, 0.8 and 1.0 are the cumulative sums. A chance number of 0.6 lies above one of
+# them, so it draws word 1: the word is the number of cumulative sums that lie at or below it.
 
 # %%
 from minigpt.models.family.electra import ELECTRA, ELECTRAConfig
@@ -143,14 +148,16 @@ places_figure, panels = plot.plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
 with_a_loss = {"BERT": TARGETS != IGNORED, "ELECTRA": np.ones(seen.shape, bool)}
 for panel, (name, has_loss), dark in zip(panels, with_a_loss.items(), (0, replaced), strict=True):
     panel.imshow(has_loss + 2.0 * dark, cmap="Blues", vmin=0, vmax=3.5)
-    panel.set(title=f"{name}: {has_loss.mean():.0%} of the words have a loss", xlabel="place")
+    n_words = f"{has_loss[0].sum()} of {T}"
+    panel.set(title=f"{name}: {n_words} words have a loss ({has_loss.mean():.0%})", xlabel="place")
 panels[0].set_ylabel("song")
 plot.save(places_figure, "29_places.png")
 assert with_a_loss["BERT"].mean() == 3 / 18, "3 of 18 words"
 
 # %% [markdown]
-# In the second picture the replaced words are dark. A fresh generator may even draw `_mask_`: for
-# it, that is a word like any other, and section 7 shows that it stops.
+# In the second picture the replaced words are dark. (15 % of 18 words are 2.7; rounded, 3 words are
+# covered.) A fresh generator may even draw `_mask_`: for it, that is a word like any other, and
+# section 7 shows that it stops.
 #
 # Look at the label: a word is "replaced" if it **differs** from the text's own. If the generator
 # draws the right word by chance, the label is 0, "original": for the discriminator the two texts
@@ -197,6 +204,7 @@ chances = np.random.default_rng(4).random(1000)
 slopes = slope(lambda z: drawn_loss(np.tile(z, (1000, 1)), chances))
 print(f"1,000 draws, 5 directions: {np.count_nonzero(slopes)} slopes are not zero")
 print("slope of the expectation:", slope(expected).round(3))
+# 5,000 slopes; a chance number within a step of 1e-6 of a cumulative sum is very rare, not excluded
 assert np.count_nonzero(slopes) <= 5, "a small step changes no drawn word"
 assert np.allclose(slope(expected), softmax(Z) * (LOSS_OF_WORD - expected(Z)), atol=1e-7), "formula"
 
@@ -313,7 +321,7 @@ assert abs(two_way - (np.log1p(np.exp(scores)) - labels * scores).mean()) < 1e-1
 #
 # Can the whole model be checked by finite differences, if a step may change a drawn word? Yes, if
 # the draw is fixed: the same key gives the same chance numbers, and a step of 1e-5 almost never
-# moves a word. The check tells nothing about the draw and the labels. Remember that for section 7.
+# moves a word. The check says nothing about the draw and the labels. Remember that for section 7.
 
 # %%
 from minigpt import gradcheck
@@ -352,20 +360,23 @@ def finds(model):
 
 
 print(read(WRONG[0]), "-> place", WRONG_PLACES[0])
-print(f"the fresh model finds {finds(fresh):.0%}")
+print(f"the fresh model has the highest score there in {finds(fresh):.0%}")
 
 # %% [markdown]
 # We write the training out, so that parts can be changed. `judged` says at which words the
-# discriminator has a loss, `label` which words count as replaced (section 7).
+# discriminator has a loss, `right` in how many of the covered places the text's own word is put
+# back whatever was drawn (none, until we say so), `label` which words count as replaced (section
+# 7).
 
 # %%
-def update(model, ids, rng, judged="all", label="differs"):
+def update(model, ids, rng, judged="all", right=0.0, label="differs"):
     """Forward and backward of both networks -> both losses"""
     covered, targets = cover(ids, rng)
     model.zero_grad()
     logits, cache = model.generator.forward(covered)
     loss_g, ce_g = ops.cross_entropy_forward(logits, targets)
     seen = fill_in(logits, ids, targets, rng)
+    seen = np.where(rng.random(ids.shape) < right, ids, seen)
     labels = ((seen != ids) if label == "differs" else (targets != IGNORED)).astype(int)
     if judged == "covered":
         labels = np.where(targets == IGNORED, IGNORED, labels)
@@ -389,20 +400,23 @@ from minigpt.nn.schedules import warmup_cosine
 B, STEPS, RATE, SEEDS = 32, 200, 3e-3, (1, 2)
 
 
-def train(seed, **changes):
+def train(seed, steps=STEPS, **changes):
     """-> the model, and its curve of the exam"""
     model = new_electra(seed)
     optimizer = AdamW(model.named_parameters())
     curve = [finds(model)]
-    for step in range(STEPS):
+    for step in range(steps):
         rng = np.random.default_rng([seed, step])
         update(model, songs(B, rng), rng, **changes)
-        optimizer.step(RATE * warmup_cosine(step / STEPS, 0.1), 1.0)
+        optimizer.step(RATE * warmup_cosine(step / steps, 0.1), 1.0)
         if step % 40 == 39:
             curve.append(finds(model))
     return model, curve
 
 
+print(f"{STEPS} updates of {B} songs")
+
+# %%
 RUNS = {"every word": "all", "covered words only": "covered"}
 runs = {(name, seed): train(seed, judged=judged) for name, judged in RUNS.items() for seed in SEEDS}
 for (name, seed), (_, curve) in runs.items():
@@ -424,10 +438,33 @@ assert max(only) < 0.3, "the other does not"
 
 # %% [markdown]
 # The paper calls the second run "ELECTRA 15 %" (section 3.5): same networks, same draws, same
-# operations, but a loss at the covered words only. It guesses. A likely reason: of the names,
-# colours and things that it judges most are drawn wrong, and it meets few right words to compare
-# with. With a loss at every word, two right words stand beside each wrong one. (Is the exam unfair,
-# since most words were never judged? Section 8 reads its states by a linear map, and finds little.)
+# operations, but a loss at the covered words only. Here it only guesses. In the paper it is by no
+# means at a guess: it reaches 82.4 points on GLUE, and with a loss at every word 85.0. So this may
+# be another effect. We suspect the generator, which is still weak: of the names, colours and things
+# that it draws nearly all are wrong. Then "replaced" is nearly always the right answer at a covered
+# word, and nothing need be compared. An intervention: in half of the covered places we put the
+# text's own word back, as a better generator would. Nothing else changes.
+
+# %%
+half = {}
+for name, judged in RUNS.items():
+    half[name] = [train(seed, judged=judged, right=0.5)[1][-1] for seed in SEEDS]
+    drawn_wrong = [runs[name, seed][1][-1] for seed in SEEDS]
+    print(f"{name:18} finds, as drawn:", *(f"{share:.0%}" for share in drawn_wrong),
+          "  half put back:", *(f"{share:.0%}" for share in half[name]))
+assert min(half["covered words only"]) > max(only) + 0.1, "without the collapse it learns"
+assert min(half["covered words only"]) > max(half["every word"]), "and it is ahead now"
+
+# %% [markdown]
+# **The order has turned round.** With half of the words put back, a loss at the covered words alone
+# finds more than a loss at every word. So what we saw first was a *collapse*: the 15 % had an easy
+# answer that is no use. It was not the paper's effect, and 200 updates of this world do not show
+# that. Why is the loss at every word so late now? Only one word of twelve is replaced, and "own" is
+# then nearly always right for it too. (That is a guess; its cause is the same as before.) What is
+# shown: how much a loss at every word helps depends on how often the generator is right.
+#
+# (Is the exam unfair, since most words were never judged? Section 8 reads the states by a linear
+# map.)
 #
 # ## 7. The trap: labels that no check can doubt
 #
@@ -446,7 +483,7 @@ def alarm(model):
 
 
 labelled = {"differs": [runs["every word", seed] for seed in SEEDS]}
-labelled["covered"] = [train(seed, label="covered") for seed in SEEDS]
+labelled["covered"] = [train(SEEDS[0], label="covered")]
 for label, of_seeds in labelled.items():
     for model, curve in of_seeds:
         print(f"label 1 if {label}: finds {curve[-1]:.0%}, false alarm {alarm(model):.1%}")
@@ -524,14 +561,15 @@ print(f"{len(masked)} masked models, {MORE} updates each")
 # %% [markdown]
 # Two exams, one for each kind of training:
 #
-# - **A covered word.** It is told by the masked model, and by ELECTRA's generator.
+# - **A covered word.** It is predicted by the masked model, and by ELECTRA's generator.
 # - **A wrong word.** Each model's states are kept as they are, and 25 songs with a known wrong word
-#   are given to find a linear score (a *linear probe*). ELECTRA's own head would be unequal: the
-#   masked model has no such head.
+#   are given to find a linear score: a *linear probe*, here by ridge regression (least squares that
+#   keeps the weights small) in which the few wrong words count as much as the many others.
+#   ELECTRA's own head would be unequal: the masked model has no such head.
 
 # %%
-def tells(model):
-    """The share of covered words that are told; one is covered in each new song."""
+def fills(model):
+    """The share of covered words that are predicted; one is covered in each new song."""
     rows = np.arange(len(CLEAN))
     places = np.random.default_rng(15).choice(DRAWN, size=len(CLEAN))
     covered = CLEAN.copy()
@@ -540,6 +578,9 @@ def tells(model):
     return (logits[rows, places].argmax(-1) == CLEAN[rows, places]).mean()
 
 
+print(f"the first masked model fills in {fills(masked[0]):.0%}")
+
+# %%
 def probe(model, n=25):
     """The share of wrong words that have the highest linear score, fitted on n songs."""
     ids, places = with_a_wrong_word(n, np.random.default_rng(16))
@@ -554,27 +595,31 @@ def probe(model, n=25):
     return (scores.argmax(axis=1) == WRONG_PLACES).mean()
 
 
-print(f"untrained models: probe {probe(new_electra(7)):.0%}, told {tells(new_electra(7)):.0%}")
+fresh_one = new_electra(7)
+print(f"an untrained model: probe {probe(fresh_one):.0%}, filled in {fills(fresh_one):.0%}")
 
 # %%
 sitting = {"masked model": masked, "ELECTRA": [runs["every word", seed][0] for seed in SEEDS],
            "ELECTRA 15 %": [runs["covered words only", seed][0] for seed in SEEDS]}
-exams = {name: np.array([(tells(model), probe(model)) for model in models])
+exams = {name: np.array([(fills(model), probe(model)) for model in models])
          for name, models in sitting.items()}
 for name, found in exams.items():
-    print(f"{name:14} covered words told {found[:, 0].round(2)}, "
+    print(f"{name:14} covered words filled in {found[:, 0].round(2)}, "
           f"wrong words found by a probe {found[:, 1].round(2)}")
 of_masked, of_all, of_covered = exams.values()
 assert of_masked[:, 0].min() > 0.9 > of_all[:, 0].max(), "the masked model is better at its task"
 assert of_all[:, 1].mean() > of_masked[:, 1].mean() + 0.1, "and ELECTRA at its own"
-assert of_covered[:, 1].max() < 0.3, "with a loss at 15 % there is little in the states"
+assert of_covered[:, 1].max() < 0.3, "in the collapsed one there is little in the states"
 
 # %% [markdown]
-# Each is better at what it was trained for. So **is ELECTRA better at equal operations?** The paper
-# fine-tunes both on other tasks, GLUE and SQuAD, and there it is (figure 1). **Here that is not
-# shown**: the songs have no third task that would be fair to both. And one answer says little. A
-# covered name, colour or thing is one of eight, 3 bits. "Replaced or not" is less than one bit. How
-# much can the answers of one song say?
+# Each is better at what it was trained for. (After these updates the masked model is finished, and
+# ELECTRA still learns; two seeds.) So **is ELECTRA better at equal operations?** The paper
+# fine-tunes both on other tasks, GLUE and SQuAD, and there it is (figure 1): it reaches XLNet and
+# RoBERTa with less than a quarter of their operations. **Here that is not shown**: the songs have
+# no third task that would be fair to both. And one answer says little. Before anything is learned,
+# a covered name, colour or thing is one of eight: an *entropy* of 3 bits, the mean of minus the
+# logarithm of its probability. "Replaced or not" has less than one bit. How much do the answers of
+# one song have?
 
 # %%
 bits_masked = 3 * len(DRAWN) / T * np.log2(8)  # of three covered words, those that are one of eight
@@ -586,10 +631,13 @@ assert bits_electra < 1.5 * bits_masked, "six times the answers, about as many b
 
 # %% [markdown]
 # So "it learns from every token" is true, but it does not follow that it learns six times as much.
+# (The count takes each answer alone. A reader who knows the rule of the songs is surprised by far
+# less, and three words of a song are covered, no more and no fewer. It is no bound for what can be
+# learned.)
 #
 # | claim of the paper | here |
 # |---|---|
-# | a loss at all words beats a loss at 15 % (table 5: 85.0 against 82.4 on GLUE) | **shown** |
+# | a loss at all words beats a loss at 15 % (table 5: 85.0 against 82.4 on GLUE) | **not shown** |
 # | a small generator is better than one of full size (figure 3) | shown in exercise 3 |
 # | fine-tuned, better than BERT at equal operations (table 5: 85.0, 82.2) | **not shown** |
 #
@@ -637,7 +685,8 @@ assert abs(of_words + 50 * decision - in_library) < 1e-4, "the same loss"
 # 2. `exercises/29_find_the_bug.py`: a generator whose words are as frequent as they should be.
 # 3. Give the generator two heads, and four (`new_electra(seed, generator_heads=4)`), and as many
 #    operations as in section 6. How many wrong words are found? How often is the generator right?
-#    Why can a better generator make a worse discriminator?
+#    Why can a better generator make a worse discriminator? Compare with the second table of section
+#    6.
 
 # %%
 print("lesson 29: every check is happy")
