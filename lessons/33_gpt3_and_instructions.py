@@ -151,7 +151,7 @@ for seed, model in pretrained.items():
 # |---|---|---|---|
 # | who sees whom? | each token the left | **in some layers only a band of it** | the same |
 # | what is covered? | nothing | nothing | nothing |
-# | what is predicted? | the next token | the next token | **first this; then a reward counts** |
+# | what is predicted? | the next token | the next token | **the same; then, what scores high** |
 # | what is shared? | the token table is the head | the same | the same |
 # | where does position enter? | a table, 1,024 rows | a table, **2,048 rows** | the same |
 #
@@ -161,8 +161,8 @@ for seed, model in pretrained.items():
 #
 # ## 3. GPT-3: a band
 #
-# With a band of w, a token sees itself and the w - 1 tokens before it. How far does token 0 act,
-# layer after layer? It reaches a state that may see a state which it has reached before.
+# With a band of w, a token sees itself and the w - 1 tokens before it. How far does information
+# about token 0 get, layer after layer? A state has it if one of the states that it sees has it.
 
 # %%
 from minigpt import plot
@@ -344,8 +344,8 @@ assert late_losses[-1] < 0.3 and right(late, TUNED) < 0.1, "a small loss, and no
 # the same tuning.
 #
 # We test the facts of the tuning, the held-out facts, and these in two wordings that the tuning did
-# not have: with the second name ("what is the tint of the kite ?"), and in another sequence ("the
-# colour of the kite is what ?").
+# not have: with the second name ("what is the tint of the kite ?"), and in another order of words
+# ("the colour of the kite is what ?").
 
 # %%
 def measured(model):
@@ -355,28 +355,29 @@ def measured(model):
 
 tuned, results = {}, {}
 HOW = {"tuned": (100, 1e-3), "not pre-trained": (200, 4e-3)}
-print("right, in %:               in tuning  held out  2nd name  sequence  knows")
+print("right, in %:               in tuning  held out  2nd name     order  knows")
 for name, (steps, rate) in HOW.items():
-    for seed in SEEDS:
+    for seed in SEEDS if name == "tuned" else SEEDS[:1]:
         fresh = GPT2(GPT2Config(**SIZES), seed=seed + 5)
         model = deepcopy(pretrained[seed]) if name == "tuned" else fresh
         train(model, lambda *at: on_responses(documents(*at)), seed, steps, rate)
         tuned[name, seed], results[name, seed] = model, measured(model)
         print(f"{name:20} seed {seed}", *(f"{100 * share:9.0f}" for share in results[name, seed]))
-mean, control = (np.mean([results[name, seed] for seed in SEEDS], axis=0) for name in HOW)
+mean, control = np.mean([results["tuned", seed] for seed in SEEDS], axis=0), results[name, 0]
 assert min(mean[0], control[0]) > 0.9, "each learns the answers of the tuning"
 assert control[1] < 0.2, "without pre-training, held-out facts cannot be known"
 assert min(results["tuned", seed][1] for seed in SEEDS) > 0.4, "with it, most are"
-assert mean[3] < min(mean[1], mean[2]) - 0.1, "another sequence is harder than a second name"
+assert mean[3] < min(mean[1], mean[2]) - 0.1, "another order is harder than a second name"
 
 # %% [markdown]
 # - **Held-out combinations** are answered far above chance, and by the control no better than by a
 #   guess among eight. So the tuning did not teach these facts. It taught to answer with what
 #   pre-training has stored.
-# - **The second name** works more often than **the other sequence** of known words. A likely
-#   reason: pre-training had both names in its questions, and never that sequence.
-# - **What is lost.** Before, the models told all facts as statements, now fewer (*knows*). What a
-#   model loses in such a training, the paper calls the *alignment tax* (section 4.2).
+# - **The second name** works more often than **the other order** of known words. We guess why:
+#   pre-training had both names in its questions, and never that order.
+# - **What is lost.** Before, the models stated all facts, now fewer (*knows*). The paper has a name
+#   for such a loss, the *alignment tax*. It means what the whole training
+#   costs on public tests (section 4.2).
 
 # %% [markdown]
 # ## 8. A reward model: from comparisons to a score
@@ -423,7 +424,12 @@ assert all(result.error < 1e-8 for result in pair_results), "every line is right
 
 # %%
 PAIRS = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # (winner, loser)
-DIFFERENCES = np.eye(4)[PAIRS[:, 0]] - np.eye(4)[PAIRS[:, 1]]  # (6,4): d = r @ DIFFERENCES.T
+# (6,4): a row for each pair, 1 at the winner and -1 at the loser. So d = r @ DIFFERENCES.T
+DIFFERENCES = np.eye(4)[PAIRS[:, 0]] - np.eye(4)[PAIRS[:, 1]]
+print(DIFFERENCES.astype(int))
+
+# %%
+ANSWER = 9  # here an answer begins: behind the eight words of the question and the delimiter
 
 
 def four_answers(facts, rng):
@@ -440,8 +446,8 @@ def four_answers(facts, rng):
 
 def last_token(ids):
     """The place of the first end behind the delimiter, or of the last token."""
-    ends = ids[:, 9:] == END
-    return np.where(ends.any(axis=1), 9 + ends.argmax(axis=1), ids.shape[1] - 1)
+    ends = ids[:, ANSWER:] == END
+    return np.where(ends.any(axis=1), ANSWER + ends.argmax(axis=1), ids.shape[1] - 1)
 
 
 for row in four_answers(TUNED[:1], np.random.default_rng(4)):
@@ -451,28 +457,59 @@ for row in four_answers(TUNED[:1], np.random.default_rng(4)):
 from minigpt.nn import Parameter
 
 
-def train_reward(body, seed, steps=300):
+def ranking_loss(body, head, ids, ranks):
+    """ids (4n,·), ranks (n,4), high is good -> mean loss of the pairs; gradients as usual"""
+    last = np.arange(len(ids)), last_token(ids)
+    body.zero_grad()
+    h, cache = body.hidden(ids)
+    r = (h[last] @ head.data).reshape(-1, 4)
+    d = r[:, :, None] - r[:, None, :]  # (n,4,4): of each two answers of a question
+    better = ranks[:, :, None] > ranks[:, None, :]
+    dd = np.where(better, -1 / (1 + np.exp(d)), 0) / better.sum()  # the formula above
+    dr = (dd.sum(axis=2) - dd.sum(axis=1)).reshape(-1)  # an answer wins some pairs, loses others
+    dh = np.zeros_like(h)
+    dh[last] = dr[:, None] * head.data
+    head.grad = (dr @ h[last]).astype(h.dtype)
+    body.hidden_backward(dh, cache)
+    return np.log1p(np.exp(-d[better])).mean()
+
+
+BY_RULE = np.tile([3, 2, 1, 0], (8, 1))  # polite and right, right, polite and wrong, wrong
+print("checked in the next cell")
+
+# %%
+small_body = GPT2(GPT2Config(**SIZES | {"n_embd": 8, "n_head": 2}), seed=1, dtype=np.float64)
+small_head = Parameter(np.random.default_rng(6).normal(size=8))
+of_two = four_answers(TUNED[:2], np.random.default_rng(7)), BY_RULE[:2]
+ranking_loss(small_body, small_head, *of_two)
+of_block = small_body.h[0].attn.c_proj.weight
+for name, parameter in (("head", small_head), ("a weight of block 0", of_block)):
+    at = np.unravel_index(3, parameter.data.shape)
+    gradient, losses = parameter.grad[at], []
+    for step in (1e-5, -2e-5, 1e-5):  # up, down, and back
+        parameter.data[at] += step
+        losses.append(ranking_loss(small_body, small_head, *of_two))
+    difference = (losses[0] - losses[1]) / 2e-5
+    print(f"{name}: gradient {gradient:.6f}, finite difference {difference:.6f}")
+    assert abs(gradient - difference) < 1e-7, "the backward pass is right"
+
+# %%
+def by_rule(rng):
+    """The answers to 8 questions of the tuning, and their ranks."""
+    return four_answers(rng.choice(TUNED, 8), rng), BY_RULE
+
+
+def train_reward(body, seed, steps=900, ranked=by_rule):
     """-> the weights of the linear map; the body is trained too"""
     head = Parameter(np.zeros(64, np.float32))
     optimizer = AdamW([*body.named_parameters(), ("reward", head)])
     for step in range(steps):
-        rng = np.random.default_rng([seed, step, 2])
-        ids = four_answers(rng.choice(TUNED, 8), rng)
-        last = np.arange(len(ids)), last_token(ids)
-        body.zero_grad()
-        h, cache = body.hidden(ids)
-        d = (h[last] @ head.data).reshape(8, 4) @ DIFFERENCES.T
-        dd = -1 / (1 + np.exp(d)) / d.size  # the formula above, for all pairs
-        dr = (dd @ DIFFERENCES).reshape(-1)  # each answer: the sum over its pairs
-        dh = np.zeros_like(h)
-        dh[last] = dr[:, None] * head.data
-        head.grad = (dr @ h[last]).astype(np.float32)
-        body.hidden_backward(dh, cache)
+        ranking_loss(body, head, *ranked(np.random.default_rng([seed, step, 2])))
         optimizer.step(1e-3 * warmup_cosine(step / steps, 0.1), 1.0)
     return head.data
 
 
-print("two of the six differences:", *DIFFERENCES[:2].astype(int).tolist())
+print("900 updates: with 300, one of two seeds has the hard pairs in disorder")
 
 # %%
 def score(reward_model, ids):
@@ -493,14 +530,15 @@ for seed in SEEDS[:2]:
         truth, manners, both = (pair.mean() for pair in pairs)
         print(f"seed {seed}, questions {name:10}{truth:13.0%} {manners:13.0%} {both:13.0%}")
         assert manners > 0.7, "it knows politeness everywhere"
-        assert (truth > 0.8) == (name == "in tuning"), "and the truth of known answers only"
+        if name == "in tuning":
+            assert min(truth, manners, both) > 0.9, "all comparisons are ordered"
+        else:
+            assert truth < 0.8 and both < 0.5, "new questions: hardly the truth"
 
 # %% [markdown]
-# For the questions of the comparisons, the score knows the right one of two answers that are both
-# polite or both not (first column). For new questions it still knows which answer is polite, and
-# hardly which one is right. The last column is the hard case: a right answer without "sure" against
-# a polite wrong one. The judge always prefers the right one. How often the score does, differs from
-# seed to seed, even for the questions of the comparisons.
+# The last column: a right answer without "sure" against a polite wrong one. For
+# the questions of the comparisons the score has nearly every pair in the order of the judge. For
+# new questions it knows which is polite, hardly which is right.
 
 # %% [markdown]
 # ## 9. Reinforcement: learn from a score
@@ -512,7 +550,8 @@ for seed in SEEDS[:2]:
 # \nabla \, \text{E}[R(y)] = \sum_y R(y) \, \nabla \pi(y) = \text{E}[R(y) \, \nabla \log \pi(y)]
 # $$
 #
-# By section 5 that is, up to its sign, the gradient of a cross-entropy in which each token of the
+# Now $\log \pi(y) = \sum_t \log p_{t, y_t}$, the sum over the tokens of the answer. So R(y) times
+# its gradient is, up to the sign, the gradient of section 5's loss in which each token of the
 # answer has the weight R(y). From R we subtract the mean of the batch: what is better than the mean
 # becomes likelier, what is worse less likely. A *KL penalty* keeps the model near the tuned one,
 # $\pi_0$:
@@ -521,9 +560,15 @@ for seed in SEEDS[:2]:
 # R(y) = r(y) - \beta \, (\log \pi(y) - \log \pi_0(y))
 # $$
 #
-# (The mean of the bracket is the Kullback-Leibler divergence of $\pi$ from $\pi_0$. R now depends
-# on $\pi$ too; but $\text{E}[\nabla \log \pi] = \nabla \sum_y \pi(y) = 0$, so the formula stays.
-# InstructGPT uses PPO, which also bounds each update.)
+# (The mean of the bracket is the Kullback-Leibler divergence of $\pi$ from $\pi_0$.) R now depends
+# on $\pi$ too. The product rule gives one term more:
+#
+# $$
+# \nabla \sum_y \pi(y) R(y) = \sum_y R(y) \, \nabla \pi(y) + \sum_y \pi(y) \, \nabla R(y)
+# $$
+#
+# and the new term is $-\beta \sum_y \pi(y) \nabla \log \pi(y) = -\beta \, \nabla \sum_y \pi(y) =
+# 0$, since probabilities add up to 1. So the formula stays.
 
 # %%
 def write(model, facts, seed):
@@ -540,14 +585,33 @@ def log_p(model, ids, targets):
     return np.where(targets == IGNORED, 0, np.log(of_target + 1e-30)).sum(axis=1)
 
 
-def is_in_form(rows):
-    """-> (n,): is it an answer as in the comparisons: with or without `sure` a value, then `.`?"""
+print(text_of(write(tuned["tuned", 1], HELD[:1], seed=0)[0]))
+
+# %%
+def kinds_of_answers(rows):
+    """-> (4,) shares of: right; a wrong value of the asked kind; of another kind; something else"""
     polite = rows[:, 9] == SURE
     said = np.where(polite[:, None], rows[:, 10:13], rows[:, 9:12])
-    return np.isin(said[:, 0], VALUES) & (said[:, 1] == ID["."]) & (said[:, 2] == END)
+    value, in_form = said[:, 0], (said[:, 1] == ID["."]) & (said[:, 2] == END)
+    is_right = in_form & (value == VALUE_IDS)
+    asked = in_form & (value[:, None] == VALUES[KIND]).any(axis=1)
+    other = in_form & np.isin(value, VALUES) & ~asked
+    return np.array([is_right.mean(), (asked & ~is_right).mean(), other.mean(),
+                     1 - (asked | other).mean()])
 
 
-print(text_of(write(tuned["tuned", 1], HELD[:1], seed=0)[0]))
+def as_drawn(model):
+    """-> a function like `by_rule`: answers that the model has drawn, ranked by the judge"""
+    pool = np.stack([write(model, TUNED, seed=100 + number) for number in range(12)])
+
+    def ranked(rng):
+        questions, draws = rng.choice(len(TUNED), 8), rng.choice(12, 4, replace=False)
+        rows = pool[draws][:, questions].swapaxes(0, 1).reshape(32, -1)  # four of each question
+        return rows, judge(np.repeat(TUNED[questions], 4), rows[:, ANSWER:]).reshape(8, 4)
+    return ranked
+
+
+print("four kinds of answers")
 
 # %%
 def reinforce(policy, reward, beta, seed, steps=60, n=32):
@@ -574,41 +638,64 @@ def reinforce(policy, reward, beta, seed, steps=60, n=32):
 print("weights of a batch: value - mean, the same for all tokens of an answer")
 
 # %% [markdown]
-# From the tuned model, three runs for each of two seeds. The questions are all 72, so a third of
-# them neither the tuning nor the comparisons had. The control has the judge itself as reward, and
-# no penalty. The others have the reward model, without penalty and with $\beta = 1$.
+# All runs begin with the tuned model. The questions are all 72, so a third of them neither the
+# tuning nor the comparisons had.
+#
+# - The judge itself, no penalty: the control.
+# - The reward model, no penalty ($\beta = 0$).
+# - The reward model with $\beta = 1$.
+#
+# Two seeds each. With the first alone: $\beta$ = 0.02 (the paper's), 0.1 and 0.3; and a
+# reward model whose comparisons are InstructGPT's, four answers that the tuned model has *drawn*,
+# ranked by the judge, without penalty.
 
 # %%
 runs, held_out = {}, {}
+written = {}
 REWARDS = {
     "the judge itself": (lambda seed, facts, ids: judge(facts, ids[:, 9:]), 0.0),
     "reward model": (lambda seed, facts, ids: score(reward_models[seed], ids), 0.0),
     "reward model, KL penalty": (lambda seed, facts, ids: score(reward_models[seed], ids), 1.0),
 }
-for name, (reward, beta) in REWARDS.items():
-    for seed in SEEDS[:2]:
+body = deepcopy(tuned["tuned", 0])
+of_drawn = body, train_reward(body, 0, ranked=as_drawn(tuned["tuned", 0]))
+of_rule = REWARDS["reward model"][0]
+ONCE = {f"reward model, beta {beta}": (of_rule, beta) for beta in (0.02, 0.1, 0.3)}
+ONCE["reward model of drawn answers"] = (lambda seed, facts, ids: score(of_drawn, ids), 0.0)
+for name, (reward, beta) in (REWARDS | ONCE).items():
+    for seed in SEEDS[:1] if name in ONCE else SEEDS[:2]:
         policy = deepcopy(tuned["tuned", seed])
         runs[name, seed] = reinforce(policy, reward, beta, seed)
         start, end = runs[name, seed][:3].mean(axis=0), runs[name, seed][-10:].mean(axis=0)
         held_out[name, seed] = right(policy, HELD)
-        print(f"{name:25} seed {seed}: reward {start[0]:5.2f} to {end[0]:5.2f}, "
+        print(f"{name:29} seed {seed}: reward {start[0]:5.2f} to {end[0]:5.2f}, "
               f"right {start[1]:.0%} to {end[1]:.0%}, held out "
               f"{results['tuned', seed][1]:.0%} to {held_out[name, seed]:.0%}")
-        rows = write(policy, every, seed=0)
-        polite, in_form = (rows[:, 9] == SURE).mean(), is_in_form(rows).mean()
-        print(f"    polite {polite:4.0%}, in form {in_form:4.0%}, says", text_of(rows[HELD[0], 8:]))
+        written[name, seed] = write(policy, every, seed=0)
+        print("    it says", text_of(written[name, seed][HELD[0], 8:]))
+
+# %%
+print(f"drawn answers to all questions, in %: {'right':>12} {'wrong':>7} {'another kind':>14} "
+      f"{'not in form':>13}")
+kinds = {"tuned": kinds_of_answers(write(tuned["tuned", 0], every, seed=0))}
+kinds |= {f"{name}, seed {seed}": kinds_of_answers(rows) for (name, seed), rows in written.items()}
+for name, shares in kinds.items():
+    one, two, three, four = 100 * shares
+    print(f"{name:37} {one:12.0f} {two:7.0f} {three:14.0f} {four:13.0f}")
 
 # %%
 reward_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.4))
 for number, name in enumerate(REWARDS):
     for seed in SEEDS[:2]:
         smooth = [np.convolve(column, np.ones(5) / 5, "valid") for column in runs[name, seed].T]
+        style = f"C{number}" + ("--" if seed else "-")
         if "model" in name:
-            panels[0].plot(smooth[0], f"C{number}")
-        panels[1].plot(smooth[1], f"C{number}", label=None if seed else name)
+            panels[0].plot(smooth[0], style)
+        panels[1].plot(smooth[1], style, label=None if seed else name)
 panels[0].set(title="what it is trained for", xlabel="update", ylabel="score of the reward model")
-panels[1].set(title="what we want", xlabel="update", ylabel="right answers", ylim=(-0.05, 1.5))
-panels[1].legend(fontsize=11, loc="upper left")
+panels[1].set(title="what we want (dashed: seed 1)", xlabel="update", ylabel="right answers",
+              ylim=(-0.02, 1.02))
+panels[1].legend(fontsize=11, loc="center left", bbox_to_anchor=(1, 0.5))
 plot.save(reward_figure, "33_reward.png")
 for seed in SEEDS[:2]:
     of_judge, alone, held_back = (runs[name, seed] for name in REWARDS)
@@ -624,16 +711,16 @@ assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered
 # %% [markdown]
 # **Remember this picture.** Without a penalty, the score rises and the answers become wrong:
 # *reward hacking*. With the judge as reward, the same lines teach the model even the facts that the
-# tuning did not have. So the algorithm is right, and the reward is wrong. In which way, the lines
-# of the reward model without penalty show. There are two ways to a high score. A model can be
-# *polite*: it begins with "sure", and what follows is wrong. Or its answers are no longer *in
-# form*: "sure" or not, then a value and a full stop. No comparison had others, so their score means
-# nothing, and the training finds some whose score is high. Which way a model takes differs from
-# seed to seed, and can differ between two machines.
+# tuning did not have. So the algorithm is right, and the reward is wrong, although it orders nearly
+# all pairs of the comparisons. How? Look at the table. The
+# comparisons had only two kinds of answers: right ones, and wrong values of the kind in question.
+# For the other two columns the score means nothing, and the training finds some of them whose score
+# is high. It differs from seed to seed.
+# Comparisons of answers that the tuned model has drawn do not help either (last row): the training
+# soon writes others. InstructGPT collects new comparisons of the trained model, and repeats.
 #
-# The penalty holds the model back, and about as many drawn answers are right as before. But it
-# cannot make a reward right: of the questions that no comparison had, fewer are answered than
-# before.
+# The penalty with $\beta = 1$ holds the model back in part; smaller ones hardly do. But it cannot
+# make a reward right: of the questions that no comparison had, fewer are answered than before.
 
 # %% [markdown]
 # ## 10. Without a reward model: DPO
@@ -725,7 +812,8 @@ assert small_steps[0] > 0.5 and with_loss[0] > 0.9, "two changes that keep the r
 # of the steps has a part in it, and the third that nothing held the right answers up. Over three
 # seeds (`benchmarks/preferences.py`) plain DPO leaves 0 % right with $\beta$ = 0.1 and 1, and 50 to
 # 94 % with $\beta$ = 10. The paper takes much smaller steps (1e-6), and compares answers that a
-# model had written. REINFORCE with the penalty keeps 83 to 98 % in the same world.
+# model had written. REINFORCE with the penalty (and a reward model of 300 updates) keeps 83 to 98
+# %.
 
 # %% [markdown]
 # ## 11. Paper and code
@@ -738,17 +826,16 @@ assert small_steps[0] > 0.5 and with_loss[0] > 0.9, "two changes that keep the r
 #   of GPT-3 with 175 billion (abstract). It does not follow that the small model knows more.
 # - Whether the tokens of the prompt counted in SFT, the paper does not say. Against the alignment
 #   tax, the loss on pre-training text is added to the reinforcement (PPO-ptx): exercise 3.
-# - **What is left out.** No model with GPT-3's bands is trained; learning from the prompt is in
-#   lesson 19. PPO itself: section 9 has no bound on an update, no value function, and one penalty
-#   for a whole answer in place of one for each token. The compared answers were written for this
-#   lesson; InstructGPT's people compared what the model had written.
+# - **What is left out.** No model with GPT-3's bands is trained; lesson 36 trains one all of whose
+#   layers have a window. Learning from the prompt: lesson 19. PPO has a learned value
+#   function, a penalty at each token, and several bounded updates from one batch.
 #
 # | claim of the papers | here |
 # |---|---|
 # | tuning makes a model answer, also questions that the tuning did not have | shown |
 # | it follows instructions in all kinds of wordings | not shown: a second name yes, else hardly |
 # | a reward model scores new answers as people do | not shown: politeness yes, truth no |
-# | a penalty is needed against a wrong reward | shown; and here it does not suffice |
+# | a penalty is needed against a wrong reward | shown for REINFORCE; here it does not suffice |
 #
 # ## 12. Exercises
 #
