@@ -641,8 +641,8 @@ for seed in SEEDS:
 #
 # Do not read it as "T5 is worse". We gave its builder a body with tables of positions, and a few
 # seconds. T5's own body has distances (lesson 30), and each comparison of the paper read about 34
-# billion tokens (section 3.1.2). With its own body the place may be no difficulty at all: that is
-# exercise 4.
+# billion tokens (section 3.1.2). With its own body the place may be no difficulty at all: we
+# have not tried that.
 #
 # ## 9. Paper and code
 #
@@ -672,8 +672,6 @@ for seed in SEEDS:
 # 3. In a GPT the target begins where the source ends: at place 5, or at place 10. Give the GPT of
 #    two blocks `positions` with which its target always begins at place 20 (`n_positions` is 40
 #    for that). Is this the cause of section 4? Use at least four seeds before you answer.
-# 4. Give T5's builder the body of T5 (`T5` and `T5Config` of `minigpt.models.family.t5`) in section
-#    8. Does it learn as soon as MASS and BART now? What does that say about the cause?
 
 # %%
 print("lesson 32: every check is happy")

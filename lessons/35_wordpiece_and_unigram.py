@@ -571,11 +571,11 @@ assert whole_cuts == [[word] for word in SIX], "every word is one piece"
 assert whole_likelihoods[-1] > likelihoods[-1] + 20, "and the text is far likelier"
 
 # %% [markdown]
-# **The surprise of this lesson.** No one has shown EM what a stem is. It has found `low`, `new`, `wid`,
-# `er` and `est`, the cut that lesson 10 missed: there `lowest` was `lo | west`. But do not read too
-# much into it. If parts of six characters are allowed, the likelihood prefers whole words: fewer
-# factors, each below 1. So likelihood alone does not make pieces small. The limited size of the
-# vocabulary does (section 7).
+# **The surprise of this lesson.** No one has shown EM what a stem is. It has found `low`, `new`,
+# `wid`, `er` and `est`, the cut that lesson 10 missed: there `lowest` was `lo | west`. But do not
+# read too much into it. If parts of six characters are allowed, the likelihood prefers whole words:
+# fewer factors, each below 1. So likelihood alone does not make pieces small. The limited size of
+# the vocabulary does (section 7).
 #
 # **Why does it rise?** Let z be a way to cut, r(z) its share of the probability under the old
 # model, so that the r(z) sum to 1. The logarithm of an average is at least the average of the

@@ -374,11 +374,11 @@ def _of_recipes(rows: dict) -> dict[str, dict[str, Point]]:
     for name, row in rows.items():
         recipe = name.removeprefix("26, ").rpartition(", seed ")[0]
         shares.setdefault(recipe, []).append(row["shares"])
-    points = {}
-    for recipe, found in shares.items():
-        columns = zip(*found, strict=True)
-        points[recipe] = {measure: spread(list(column)) for measure, column in zip(MEASURES, columns, strict=True)}
-    return points
+    found = {}
+    for recipe, seeds in shares.items():
+        columns = zip(*seeds, strict=True)
+        found[recipe] = {measure: spread(list(column)) for measure, column in zip(MEASURES, columns, strict=True)}
+    return found
 
 
 def _warmup_sentence(rows: dict) -> str:
