@@ -203,7 +203,8 @@ def test_attention_on_ordinary_cores(dtype, monkeypatch):
     for t in edges(rows):
         constants = {"rate": 0.1, "key": KEY} if t % 2 else {}
         judge("self_attention", [normal(1, t, 3 * 8, dtype=np.float64), 1], constants, dtype)
-    judge("self_attention", [normal(1, rows + 1, 3 * 64, dtype=np.float64), 1], {}, dtype)
+    if dtype == "float32":  # a head of GPT-2, which takes long
+        judge("self_attention", [normal(1, rows + 1, 3 * 64, dtype=np.float64), 1], {}, dtype)
 
 
 # Of a head, and sequences around the rows of a warp and of a block, and around the keys of a tile.
