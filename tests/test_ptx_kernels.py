@@ -281,7 +281,11 @@ RACE = "a race|no thread has written|before a copy has arrived"  # whichever com
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", [one for one in WRONG if "other numbers" not in WRONG[one]], ids=str)
+@pytest.mark.parametrize(
+    "wrong",
+    [one for one in WRONG if "other numbers" not in WRONG[one]],
+    ids=lambda one: f"{one[0]}: {one[1].strip()[:30]}",
+)
 def test_a_mistake_in_a_rung_is_seen(wrong, monkeypatch):
     """Those of the ladder's own tests that a player must see; the others give other numbers."""
     name, right, instead = wrong
