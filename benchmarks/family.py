@@ -17,8 +17,8 @@ model. No row has the loss of a language model beside that of the task. A seed d
 labelled examples; all models of a seed share them. The student's teacher is a RoBERTa of four blocks of the same seed,
 whose training is not counted.
 
-A task puts a start token before a text and a delimiter behind it. BERT and ALBERT meet these in their pre-training, as
-in their papers, the GPTs and ELMo do not. The windows of the other encoders begin and end with them here.
+A task puts a start token before a text and a delimiter behind it. All encoders meet these in their pre-training, the
+GPTs and ELMo do not. An older record, of encoders that met them in the tasks alone, is measured again.
 
 What was recorded with a shorter fine-tuning has no curve of validation scores, and is measured again.
 
@@ -40,7 +40,7 @@ from transfer import mean_and_half
 
 from minigpt import data, models, ops, tokenizer
 from minigpt.data.examples import Example
-from minigpt.data.input_transformations import DELIMITER, SPECIAL, START
+from minigpt.data.input_transformations import DELIMITER, SPECIAL
 from minigpt.data.objectives import Batch, masked
 from minigpt.data.stories import tasks
 from minigpt.device.threads import set_threads
@@ -77,8 +77,7 @@ LABELS = {
 N_VALID, N_TEST = 100, 500
 MORE = 2  # so many times as many examples are made, of which those are taken that fit
 BATCH, EPOCHS, TUNING_RATE = 16, 12, 5e-4
-ENDS = str(FOLDER / "tokenizer-with-ends")  # the same vocabulary, with START and DELIMITER
-WITH_ENDS = ("roberta", "spanbert", "distilbert", "electra", "deberta", "xlnet")  # their windows have both
+WITH_ENDS = ("roberta", "spanbert", "distilbert", "electra", "deberta", "xlnet")  # an older record has them without
 
 
 class Row(NamedTuple):
@@ -162,29 +161,13 @@ def new_job(row: Row, seed: int) -> Job:
     if row.model == "distilbert":
         return prepare(PretrainOptions(model=row.model, teacher=str(folder_of(TEACHER, seed)), **common))
     layers = None if row.model == "elmo" else row.blocks
-    words = ENDS if row.model in WITH_ENDS else TOKENIZER.out
-    return prepare(PretrainOptions(model=row.model, tokenizer=words, layers=layers, context=LONG, **common))
+    return prepare(PretrainOptions(model=row.model, tokenizer=TOKENIZER.out, layers=layers, context=LONG, **common))
 
 
 def batch_of(job: Job, window: int, step: int) -> Batch:
     """The batch of this update: 768 tokens in windows of this length."""
     windows = data.random_windows(job.train, TOKENS // window, window, job.options.seed, step)
-    windows, at_end = with_ends(job, windows)
-    batch = job.objective(windows, np.random.default_rng([job.options.seed, step, 1]))
-    if at_end.any():
-        batch.ids[at_end] = windows[:, :-1][at_end]
-        batch.targets[at_end] = ops.IGNORED
-    return batch
-
-
-def with_ends(job: Job, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """windows (B,T+1) -> the same, and where (B,T) a start or a delimiter has taken the place of a token, if at all"""
-    at_end = np.zeros((len(windows), windows.shape[1] - 1), bool)
-    if job.options.model in WITH_ENDS:
-        windows = windows.astype(np.int64)
-        windows[:, 0], windows[:, -2] = job.text.ids[START], job.text.ids[DELIMITER]
-        at_end[:, [0, -1]] = True
-    return windows, at_end
+    return job.objective(windows, np.random.default_rng([job.options.seed, step, 1]))
 
 
 def budget() -> float:
@@ -229,10 +212,9 @@ def told(job: Job, window: int) -> float | None:
         return None
     cover = masked(0, job.model.config.vocab_size, EXAM)
     right = count = 0
-    for number, plain in enumerate(data.whole_windows(job.valid[:EXAM_TOKENS], window, 48)):
-        windows, at_end = with_ends(job, plain)
-        covered = (cover(plain, np.random.default_rng([1, number])).targets != ops.IGNORED) & ~at_end
-        covered[:, [0, -1]] = False  # before the first token there is nothing; the last may be a delimiter
+    for number, windows in enumerate(data.whole_windows(job.valid[:EXAM_TOKENS], window, 48)):
+        covered = cover(windows, np.random.default_rng([1, number])).targets != ops.IGNORED
+        covered[:, 0] = False  # before the first token there is nothing
         ids = windows[:, :-1].astype(np.int64)
         seen = np.where(covered, job.text.ids[MASK], ids) if sees_all else ids
         logits, _ = job.model.forward(seen, grad=False)
@@ -344,7 +326,8 @@ def tune_one(job: tuple[Row, int, str]) -> tuple[str, dict]:
 
 def measure(seeds: int, workers: int) -> None:
     """All that is not recorded: one seed after the other, its trainings first, then its tasks."""
-    vocabularies()
+    if not Path(TOKENIZER.out).is_dir():
+        train_vocabulary(TOKENIZER)
     available = budget()
     for task_name, seed in itertools.product(LABELS, range(seeds)):
         fitting(task_name, LABELS[task_name], "train", seed)
@@ -438,17 +421,10 @@ def main() -> None:
     show()
 
 
-def vocabularies() -> None:
-    """The vocabulary, and the same with a start token and a delimiter."""
-    if not Path(TOKENIZER.out).is_dir():
-        train_vocabulary(TOKENIZER)
-    if not Path(ENDS).is_dir():
-        tokenizer.load(TOKENIZER.out).with_special((START, DELIMITER)).save(ENDS)
-
-
 def quick() -> None:
     """A hundredth of the operations for a teacher and its student, and one task."""
-    vocabularies()
+    if not Path(TOKENIZER.out).is_dir():
+        train_vocabulary(TOKENIZER)
     print(pretrain(TEACHER, 0, budget() / 100))
     print(pretrain(Row("distilbert"), 0, budget() / 100))
     print(points(Row("distilbert"), 0, "sentiment", epochs=2))

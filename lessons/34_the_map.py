@@ -513,16 +513,16 @@ if curves:
 #
 # Three more things that are not equal here, so that no row is *only* its idea:
 #
-# - A task puts `_start_` before a text, and most encoders are read at its state. BERT and ALBERT
-#   have seen such a token in pre-training. RoBERTa, SpanBERT, DistilBERT, ELECTRA, DeBERTa and
-#   XLNet meet it for the first time in the task, with random numbers.
+# - A task puts `_start_` before a text, and most encoders are read at its state. When this was
+#   recorded, BERT and ALBERT met it in pre-training. RoBERTa, SpanBERT, DistilBERT, ELECTRA,
+#   DeBERTa and XLNet met it in the task alone, with random numbers.
 # - GPT-1 and GPT-2 have half of a language model's loss beside the task's, the others do not.
 # - DistilBERT's teacher has two blocks, so the student has *one*. Lesson 19 has a task that two
 #   layers learn and one does not.
 #
 # `benchmarks/family.py` can now measure the table anew, with twelve epochs, curves of validation
-# scores, `_start_` in the pre-training of all encoders, no second loss, a teacher of four blocks,
-# and fresh weights for every row. That takes eight hours of a core.
+# scores, `_start_` in every encoder's pre-training, no second loss, a teacher of four blocks, and
+# fresh weights for every row. That takes eight hours of a core.
 #
 # ## 7. Claims
 #
