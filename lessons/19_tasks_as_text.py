@@ -346,7 +346,7 @@ print(f"reference model, 8 likely tokens after the wrong ending: {knowing['mean'
 assert knowing["mean"] > 0.9, "clear evidence is not moved by eight tokens"
 
 # %% [markdown]
-# **That is the first surprise of this lesson.** The sum likes short answers. The mean was brought
+# **That is the first surprise.** The sum likes short answers. The mean was brought
 # in as the cure, and it has a leaning of its own: with eight likely tokens more, the wrong ending
 # wins five times out of six, and the right one nearly always. The control, random tokens, shows
 # what the mean likes: not length, but tokens that are easier than the answer's average. Sum and
@@ -438,8 +438,7 @@ assert p_256 > 1.3 * p_128 > p_128 > p_64, "a smaller stride, a smaller loss"
 # %% [markdown]
 # The model and the scored tokens are the same. Only what stands before each token has changed, and
 # without overlap the perplexity is 1.8 times that of stories alone. With a small stride it comes
-# close. Always give the
-# stride.
+# close. Always give it.
 #
 # ## 5. Check: which child is meant, and the trap
 #
@@ -771,22 +770,24 @@ def shown_in_stories(n_shown, n=100):
     """-> for each of n prompts: is the thing likelier that the prompt has for the last child?"""
     rng, lines_of_two, right = np.random.default_rng(n_shown), [], []
     for _ in range(n):
-        who, toys = rng.permutation("Tom Mia Ben Lily".split()), rng.permutation(["ball", "kite"])
+        who = rng.choice("Tom Mia Ben Lily Anna Max".split(), 4, replace=False)
+        toys = rng.choice("ball kite boat drum".split(), 2, replace=False)
         has, shown = rng.integers(2, size=4), rng.integers(4, size=n_shown)
         facts = " ".join(f"{who[child]} has a {toys[has[child]]}." for child in shown)
         last = rng.choice(shown)
         lines_of_two += [(f"{facts} {who[last]} has a", f" {toy}") for toy in toys]
         right.append(has[last])
-    found = [one.total for one in scoring.continuations(model, text, lines_of_two)]
-    return np.reshape(found, (n, 2)).argmax(axis=1) == right
+    found = np.array([one.total for one in scoring.continuations(model, text, lines_of_two)])
+    return found.reshape(n, 2).argmax(axis=1) == right
 
 
 few_shot = [report(f"{n_shown} shown", shown_in_stories(n_shown)) for n_shown in (2, 4, 16)]
-assert max(few_shot) < 0.8, "far from 100 %"
+assert max(few_shot) < 0.75, "far from 100 %"
 
 # %% [markdown]
-# It does not: every answer stands in the prompt, and it is near a coin. So in-context learning does
-# not come with every language model. Our tiny one was *trained* on documents that need it.
+# Hardly: every answer stands in the prompt, and it is near a coin. (With four names and two things
+# alone it had 47 % after 2 sentences, and 77 % after 4.) In-context learning does not come with
+# every model. Our tiny one was *trained* on such documents.
 #
 # **In large models** the documents are not made for this purpose. GPT-3 has 175 billion
 # parameters. On TriviaQA, questions of general knowledge, it has 64.3 % zero-shot, 68.0 % one-shot
@@ -800,7 +801,7 @@ assert max(few_shot) < 0.8, "far from 100 %"
 # - *Answers* (3.5, 3.8): a document and questions with answers, then `A:`.
 
 # What the paper reports for the largest GPT-2 (ROUGE and BLEU count pieces of text that are shared
-# with a human answer, F1 counts shared words; 100 is perfect):
+# with a human answer, F1 shared words):
 #
 #     task                                    GPT-2       for comparison
 #     summary with TL;DR:  (ROUGE average)    21.40       three random sentences 20.98
@@ -810,8 +811,7 @@ assert max(few_shot) < 0.8, "far from 100 %"
 #     questions about a document (F1)         55          humans 89
 #     Natural Questions (exact match)          4.1 %      smallest GPT-2 at most 1.0 %
 #
-# The words `TL;DR:` matter: six points. But the result is hardly better than three random
-# sentences.
+# The words `TL;DR:` matter: six points.
 
 # %% [markdown]
 # ## 7. In the library
