@@ -786,8 +786,8 @@ assert max(few_shot) < 0.75, "far from 100 %"
 
 # %% [markdown]
 # Hardly: every answer stands in the prompt, and it is near a coin. (With four names and two things
-# alone it had 47 % after 2 sentences, and 77 % after 4.) In-context learning does not come with
-# every model. Our tiny one was *trained* on such documents.
+# alone it had 47 % after 2 sentences, and 77 % after 4.) Our tiny model was *trained* on
+# documents that need it.
 #
 # **In large models** the documents are not made for this purpose. GPT-3 has 175 billion
 # parameters. On TriviaQA, questions of general knowledge, it has 64.3 % zero-shot, 68.0 % one-shot
