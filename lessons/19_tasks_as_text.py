@@ -786,7 +786,7 @@ assert max(few_shot) < 0.75, "far from 100 %"
 
 # %% [markdown]
 # Hardly: every answer stands in the prompt, and it is near a coin. (With four names and two things
-# alone it had 47 % after 2 sentences, and 77 % after 4.) Our tiny model was *trained* on
+# it had 47 % after 2, 77 % after 4.) Our tiny model was *trained* on
 # documents that need it.
 #
 # **In large models** the documents are not made for this purpose. GPT-3 has 175 billion
