@@ -785,7 +785,7 @@ few_shot = [report(f"{n_shown} shown", shown_in_stories(n_shown)) for n_shown in
 assert max(few_shot) < 0.75, "far from 100 %"
 
 # %% [markdown]
-# Hardly: every answer stands in the prompt, and it is near a coin. (With four names and two things
+# Hardly: each answer stands there, and it is near a coin. (With four names and two things
 # it had 47 % after 2, 77 % after 4.) Our tiny model was *trained* on
 # documents that need it.
 #
