@@ -80,11 +80,8 @@ def test_what_is_counted(host_cost, monkeypatch):
 
 
 def test_the_lesson_and_the_benchmark_have_one_cost_of_a_launch(host_cost):
-    """Lesson 22 compares what was counted and measured here with the time of a GPU."""
+    """Each takes it from one place, and has no number of its own."""
     assert host_cost.LAUNCH is counting.LAUNCH
-    lessons = {number: next(LESSONS.glob(f"{number}_*.py")).read_text(encoding="utf-8") for number in (20, 22)}
-    for text in lessons.values():
+    for number in (20, 22):
+        text = next(LESSONS.glob(f"{number}_*.py")).read_text(encoding="utf-8")
         assert "from minigpt.learn.counting import LAUNCH\n" in text and not re.search(r"^LAUNCH\w* = \d", text, re.M)
-    calls, seconds = re.search(r"CALLS, PYTHON = (\d+), (\S+) ", lessons[22]).groups()
-    row = host_cost.machine.recorded("host_cost")["now: a step in 1 part, bfloat16, kernel by kernel"]
-    assert int(calls) == host_cost.on_gpu(row) and f"{float(seconds):.3f}" == f"{row['milliseconds'] / 1e3:.3f}"

@@ -105,7 +105,8 @@ def test_every_default_that_depends_on_others_is_put_into_words_or_is_nothing(na
     undecided = {field for field in actions_of(name) if options_field(name, field).default is None}
     silent = {field for field in undecided if "default" not in actions_of(name)[field].help}
     assert silent <= {
-        "init", "checkpoint_blocks", "top_k", "top_p", "test", "columns", "layout", "out", "limit", "json_file",
+        "init", "checkpoint_blocks", "top_k", "top_p", "test", "columns", "layout", "answers", "out",
+        "limit", "json_file",
         "source", "folder", "task", "file", "judge", "teacher", "vocabulary", "system",
     }  # fmt: skip
 

@@ -4,14 +4,13 @@ So a run that is ended at its limit has said what it found.
 """
 
 import collections
-import os
 
 EVERY = 20  # tests
 
 
 def pytest_configure(config) -> None:
     """Not in the processes that share the tests: the first one is told of all."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
+    if not hasattr(config, "workerinput"):
         config.pluginmanager.register(AtOnce(config))
 
 

@@ -11,6 +11,7 @@ implementation made it, and `name_backward` goes there.
 """
 
 import contextlib
+import difflib
 import functools
 import typing
 import weakref
@@ -283,7 +284,8 @@ class Table:
         InputError for another name, and for arguments that do not fit together.
         """
         if op not in self.docs and op not in self.functions:
-            raise InputError(f"no operation {op!r}: choose {', '.join((*self.docs, *self.functions))}")
+            alike = difflib.get_close_matches(str(op), (*self.docs, *self.functions))
+            raise InputError(f"no operation {op!r}: choose {', '.join(alike or self.docs)}")
         if self._arguments[op]:
             self._arguments[op].check(args, constants)
         device = _device(args)
