@@ -495,8 +495,8 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 # - **Forward.** FlashAttention's algorithm 1 has keys in its outer loop, as our NumPy has, and
 #   writes o back after each tile. Our GPU kernel has queries outside, so that o stays close to the
 #   arithmetic. The paper keeps m and z for the backward pass. Its sequel (Dao 2023, arXiv
-#   2307.08691) has both things that we have: queries outside, and lse. (`attention.cu` keeps lse as two
-#   numbers that are never added: with a bias of -1e9 on all keys one number loses the other.)
+#   2307.08691) has both things that we have: queries outside, and lse. (`attention.cu` keeps lse as
+#   two numbers that are never added: beside a bias of -1e9 on all keys the other would be lost.)
 # - **Backward.** Algorithm 4 visits each pair of tiles once, with five products: S (the scores
 #   again), dP, dV, dQ and dK. The product for dQ adds to rows that other tiles add to as well.
 #   Where tiles are computed at the same time, they have to wait for each other there, or the sum
