@@ -409,7 +409,7 @@ class AttentionByDistance(Attention):
         # all that the given attention has, its weights above all, is ours now
         self.__dict__.update(vars(attention))
         dtype = attention.c_attn.weight.data.dtype
-        self.distances, self.factor = new_numbers(dtype), dtype.type(factor)
+        self.distances, self.factor = new_numbers(dtype), factor
 
     def forward(self, x, past=None, key=None, grad=True, mask=None):
         cache = Cache(self, grad)
@@ -435,16 +435,17 @@ from minigpt.models.family.deberta import DeBERTa, DeBERTaConfig
 POSITIONS = "positions_embed.weight"
 
 
-def by_distance(seed, factor=1, dtype=np.float32):
+def by_distance(seed, factor=1, sizes=SIZES, dtype=np.float32):
     """RoBERTa with a number for each distance in place of its table of positions."""
-    model = RoBERTa(RoBERTaConfig(**SIZES), seed=seed, dtype=dtype)
+    model = RoBERTa(RoBERTaConfig(**sizes), seed=seed, dtype=dtype)
     model.positions_embed.weight.data[:] = 0
     for block in model.h:
         block.attn = AttentionByDistance(block.attn, factor)
     return model
 
 
-our_attention = by_distance(1, factor=10, dtype=np.float64)
+tiny = SIZES | {"n_embd": 8, "n_layer": 1}  # every entry of every gradient is checked
+our_attention = by_distance(1, factor=10, sizes=tiny, dtype=np.float64)
 two = cover(wallpapers(2, 10, np.random.default_rng(9)), np.random.default_rng(10))
 of_ours = gradcheck.worst(gradcheck.check_model(our_attention, *two))
 print(f"our attention in a whole model: the worst error of a gradient is {of_ours.error:.0e}")
