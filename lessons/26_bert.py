@@ -557,7 +557,7 @@ for column, (panel, title) in enumerate(zip(panels, SEEN, strict=True)):
     for row, found in enumerate(four_seeds.values()):
         panel.barh(row, found[:, column].mean(), color="tab:orange", alpha=0.6)
         panel.plot(found[:, column], [row] * len(found), "ko", markersize=4)
-    panel.set(title=title, xlim=(0, 1.02))
+    panel.set(title=title, xlabel="share right; a point is a seed", xlim=(0, 1))
     panel.set_yticks(range(len(RECIPES)), RECIPES)
 panels[1].axvline(1 / 8, color="gray", linestyle="--")
 plot.save(recipe_figure, "26_recipe.png")

@@ -121,10 +121,11 @@ places = np.arange(64)
 wave_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4))
 for pair in (0, 8, 16, 24):
     panels[0].plot(places, np.cos(places * steps[pair]), label=f"pair {pair}")
-panels[0].set(xlabel="distance of query and key", ylabel="cos of the angle between them")
+panels[0].set(xlabel="distance of query and key", ylabel="cos of the angle between them",
+              title="Four of the 32 pairs")
 panels[0].legend(fontsize=11)
 panels[1].semilogy(2 * np.pi / steps, "o")
-panels[1].set(xlabel="pair", ylabel="places for one full turn")
+panels[1].set(xlabel="pair", ylabel="places for one full turn", title="How slowly each turns")
 plot.save(wave_figure, "36_waves.png")
 print(f"a full turn: {2 * np.pi / steps[0]:.1f} places for the first pair, "
       f"{2 * np.pi / steps[-1]:,.0f} for the last")
@@ -419,7 +420,7 @@ for row, (name, losses) in enumerate(reversed(LOSS.items())):
     axes.plot(losses, [row] * 3, "o", color="tab:gray" if name == "GPT-2" else "tab:blue")
 axes.axvline(LOSS["GPT-2"].mean(), color="gray", linestyle="--")
 axes.set_yticks(range(len(LOSS)), reversed(LOSS))
-axes.set(xlabel="loss on held-out stories; a point is a seed")
+axes.set(xlabel="loss on held-out stories; a point is a seed", title="GPT-2, and one change each")
 plot.save(change_figure, "36_changes.png")
 for change in ("rotary positions", "gated MLP", "window of 16"):
     assert (LOSS[change] < LOSS["GPT-2"] - 0.02).all(), "better in every seed"

@@ -54,13 +54,15 @@ for part, n in sizes.items():
 print(f"{'all':10}{total:14,}")
 if smol:
     assert total == sum(p.data.size for p in smol.parameters()), "all numbers are counted"
-sizes_figure, axes = plot.plt.subplots(figsize=(9, 1.8))
+sizes_figure, axes = plot.plt.subplots(figsize=(9, 2.2))
 start = 0
 for part, color in zip(sizes, ("tab:blue", "tab:orange", "tab:green", "tab:red"), strict=True):
-    axes.barh(0, sizes[part], left=start, color=color, alpha=0.7, label=part)
-    start += sizes[part]
-axes.set(yticks=[], xlabel="numbers")
-axes.legend(ncols=4, loc="upper center", bbox_to_anchor=(0.5, 1.6))
+    millions = sizes[part] / 1e6
+    axes.barh(0, millions, left=start, color=color, alpha=0.7)
+    if millions > 1:  # the norms have 35,136 numbers: too few to be seen
+        axes.text(start + millions / 2, 0, f"{part}\n{millions:.1f}", ha="center", va="center")
+    start += millions
+axes.set(yticks=[], xlabel="millions of numbers", title="Where the numbers of SmolLM2 are")
 plot.save(sizes_figure, "37_sizes.png")
 assert sizes["MLP"] > total / 2 and sizes["tokens"] > sizes["attention"], "where the numbers are"
 
