@@ -243,7 +243,7 @@ assert np.array_equal(library.targets, on_responses(documents(0, 2))[1]), "as in
 # ## 5. Backward: one loss, three sets of weights
 #
 # Give each target a weight $w_t$: in pre-training 1, in tuning 1 in the response and 0 in the
-# instruction, in section 9 any number, a negative one too. One backward pass serves all three.
+# instruction, in section 9 any number, a negative one too.
 
 # %%
 from minigpt import ops
@@ -536,15 +536,16 @@ for seed in SEEDS[:2]:
             assert truth < 0.8 and both < 0.5, "new questions: hardly the truth"
 
 # %% [markdown]
-# The last column: a right answer without "sure" against a polite wrong one. For
-# the questions of the comparisons the score has nearly every pair in the order of the judge. For
-# new questions it knows which is polite, hardly which is right.
+# The last column: a right answer without "sure" against a polite wrong one. For the questions of
+# the comparisons nearly every pair is in the judge's order. For new questions the score knows which
+# is polite, hardly which is right.
 
 # %% [markdown]
 # ## 9. Reinforcement: learn from a score
 #
 # *Reinforcement learning* needs no answers, only a score R(y) for each answer y that the model
-# $\pi$ draws. The gradient of the mean score is again a mean over draws (REINFORCE, Williams 1992):
+# $\pi$ draws. Since $\nabla \log \pi = \nabla \pi / \pi$, the gradient of the mean score is again a
+# mean over draws (REINFORCE, Williams 1992):
 #
 # $$
 # \nabla \, \text{E}[R(y)] = \sum_y R(y) \, \nabla \pi(y) = \text{E}[R(y) \, \nabla \log \pi(y)]
@@ -638,16 +639,16 @@ def reinforce(policy, reward, beta, seed, steps=60, n=32):
 print("weights of a batch: value - mean, the same for all tokens of an answer")
 
 # %% [markdown]
-# All runs begin with the tuned model. The questions are all 72, so a third of them neither the
-# tuning nor the comparisons had.
+# All runs begin with the tuned model. The questions are all 72; the held-out third is in no
+# comparison.
 #
 # - The judge itself, no penalty: the control.
 # - The reward model, no penalty ($\beta = 0$).
 # - The reward model with $\beta = 1$.
 #
-# Two seeds each. With the first alone: $\beta$ = 0.02 (the paper's), 0.1 and 0.3; and a
-# reward model whose comparisons are InstructGPT's, four answers that the tuned model has *drawn*,
-# ranked by the judge, without penalty.
+# Two seeds each. With the first alone: $\beta$ = 0.02 (the paper's), 0.1 and 0.3; and, without
+# penalty, a reward model with comparisons of InstructGPT's kind: four answers that the tuned model
+# has *drawn*, ranked by the judge.
 
 # %%
 runs, held_out = {}, {}
@@ -709,15 +710,16 @@ lost = [results["tuned", seed][1] - held_out[REWARD, seed] for seed in SEEDS[:2]
 assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered than before"
 
 # %% [markdown]
-# **Remember this picture.** Without a penalty, the score rises and the answers become wrong:
-# *reward hacking*. With the judge as reward, the same lines teach the model even the facts that the
-# tuning did not have. So the algorithm is right, and the reward is wrong, although it orders nearly
-# all pairs of the comparisons. How? Look at the table. The
-# comparisons had only two kinds of answers: right ones, and wrong values of the kind in question.
-# For the other two columns the score means nothing, and the training finds some of them whose score
-# is high. It differs from seed to seed.
-# Comparisons of answers that the tuned model has drawn do not help either (last row): the training
-# soon writes others. InstructGPT collects new comparisons of the trained model, and repeats.
+# Without a penalty, the score rises and the answers become wrong: *reward hacking*. With the judge
+# as reward, the same lines teach the model even the facts that the tuning did not have. So the
+# algorithm is right, and the reward is wrong, although it orders nearly all pairs of the
+# comparisons. How? Look at the table. The comparisons had only two kinds of answers: right ones,
+# and wrong values of the kind in question. For the other two columns the score means nothing, and
+# the training finds answers there with a high score, other ones for each seed.
+#
+# Comparisons of answers that the tuned model has drawn do not help either (last row). (A guess: the
+# training soon writes what was rare among them.) InstructGPT compares some answers of the trained
+# model too.
 #
 # The penalty with $\beta = 1$ holds the model back in part; smaller ones hardly do. But it cannot
 # make a reward right: of the questions that no comparison had, fewer are answered than before.
@@ -725,10 +727,11 @@ assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered
 # %% [markdown]
 # ## 10. Without a reward model: DPO
 #
-# Two models and draws in every update: is there a shorter way from comparisons to a better model?
-# Take a small case. The tuned model gives two answers 0.8 and 0.2; the reward of the first is 0, of
-# the second 1; and $\beta = 1$. The best model $\pi^*$ has the same value R for both answers: where
-# one R is higher, moving probability there raises the mean. Equal values mean
+# Is there a shorter way from comparisons to a better model? Take a small case. The tuned model
+# gives two answers 0.8 and 0.2; the reward of the first is 0, of the second 1; and $\beta = 1$. The
+# best model $\pi^*$ has the same value R for both answers: where one R is higher, moving
+# probability there raises the mean. If $r - \beta \log(\pi^* / \pi_0)$ is equal for both, $\pi^*$
+# is proportional to $\pi_0 \, e^{r / \beta}$:
 
 # %%
 before, rewards, beta = np.array([0.8, 0.2]), np.array([0.0, 1.0]), 1.0
@@ -749,7 +752,7 @@ assert np.allclose(values[0], values[1]), "equal, so nothing is left to gain"
 #
 # The loss of section 8 needs only differences of rewards, and there the constant is gone. *Direct
 # preference optimisation* (DPO, Rafailov et al. 2023) puts this r into that loss: the model itself
-# is the reward model. Nothing is drawn, and the six comparisons of each question do the rest.
+# is the reward model. Nothing is drawn.
 
 # %%
 from minigpt.models.answers import answers_backward, answers_forward
@@ -777,8 +780,8 @@ def dpo(policy, beta, rate, weight, seed, steps=60, n=8):
 print("of each pair, the better answer is pushed up and the other one down")
 
 # %% [markdown]
-# **Guess first.** The loss of DPO falls in all three runs below. Do the right answers of a pair
-# become more probable in all three?
+# **Guess first.** All three runs below bring most pairs into order. Do all of them make the right
+# answers more probable?
 
 # %%
 WAYS = {  # beta, learning rate, weight of the best answer's own loss
@@ -807,13 +810,13 @@ assert small_steps[0] > 0.5 and with_loss[0] > 0.9, "two changes that keep the r
 
 # %% [markdown]
 # **In order, and both lost.** The loss of DPO looks at a *difference*. It falls as well when both
-# answers become improbable, the wrong one more. The probability then goes to answers that no
-# comparison had, and those are drawn: no question is answered. The second run shows that the size
-# of the steps has a part in it, and the third that nothing held the right answers up. Over three
-# seeds (`benchmarks/preferences.py`) plain DPO leaves 0 % right with $\beta$ = 0.1 and 1, and 50 to
-# 94 % with $\beta$ = 10. The paper takes much smaller steps (1e-6), and compares answers that a
-# model had written. REINFORCE with the penalty (and a reward model of 300 updates) keeps 83 to 98
-# %.
+# answers become improbable, the wrong one more. The probability goes to answers that no comparison
+# had: no question is answered. The second run shows that the size of the steps has a part in it,
+# and the third that nothing held the right answers up. Over three seeds
+# (`benchmarks/preferences.py`) plain DPO leaves 0 % right with $\beta$ = 0.1 and 1, and 50 to 94 %
+# with $\beta$ = 10. The paper takes much smaller steps (1e-6), and compares answers that a model
+# had written. REINFORCE with $\beta$ = 1 keeps 83 to 98 % (on questions of the tuning, with a
+# reward model of 300 updates, not that of section 9).
 
 # %% [markdown]
 # ## 11. Paper and code
