@@ -446,12 +446,12 @@ assert all(abs(found[3]) < abs(found[2]) for found in tuned.values()), "and the 
 
 # %% [markdown]
 # **The rate was not the best one, and it does not explain the miss.** Twice the rate is better for
-# the large sizes, by 4 to 6 %, and makes no difference for the small ones. That bends the points.
-# But with the better rate for each size the line misses by about as much as before, and the curve
-# is better each time. (The better rate was chosen by the loss of the same unread stories. That
-# favours it a little.) Look at the intervals too: from three seeds the floor is known to a fifth
-# at best, and alpha of the curve to a tenth. A fit says how well it describes the points. Only a
-# prediction tests it.
+# the three largest sizes, by 4 to 6 %, and makes hardly any difference for the others. That bends
+# the points. But with the better rate for each size the line misses by about as much as before, and
+# the curve is better each time. (The better rate was chosen by the loss of the same unread stories.
+# That favours it a little.) Look at the intervals too: from three seeds the floor is known to a
+# quarter at best, and alpha of the curve to an eighth. A fit says how well it describes the points.
+# Only a prediction tests it.
 #
 # ## 6. A longer training, or a larger model?
 #

@@ -123,7 +123,7 @@ axes.bar(range(T), gpt_knows, color="tab:blue")
 axes.axhline(1 / 8, color="gray", linestyle="--", label="guessing one of eight words")
 axes.set_xticks(range(T), TEMPLATE, rotation=40, ha="right")
 axes.set(ylabel="right", ylim=(0, 1.05), title="What GPT knows, from left to right")
-axes.legend(loc="center right")
+axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 plot.save(places_figure, "26_left_only.png")
 
 # %%
@@ -143,7 +143,7 @@ assert np.nanmax(gpt_knows[LATER]) < 0.25, "what is decided later, it can only g
 # | question | GPT-1 | BERT |
 # |---|---|---|
 # | who sees whom? | each token the left | **each token all** |
-# | what is covered (replaced by `_mask_`)? | nothing | **15 % of the tokens** |
+# | what is covered? | nothing | **15 % of the tokens, most of them by `_mask_`** |
 # | what is predicted? | the next token | **the covered tokens** |
 # | what is shared? | the token table is the head | the same |
 # | where does position enter? | a table, at the input | the same |
@@ -160,7 +160,7 @@ assert np.nanmax(gpt_knows[LATER]) < 0.25, "what is decided later, it can only g
 # Who sees whom is a claim, and we can test it. We change one word of a text and look which hidden
 # states move. Our small BERT is the class `RoBERTa` of the library: the same blocks without the
 # second segment and the second task. (RoBERTa also has other tokens, byte by byte, longer pieces of
-# text, and another setting of Adam. Here, none of these is there.)
+# text, and another setting of Adam. None of these is used here.)
 
 # %%
 from minigpt.models.family.roberta import RoBERTa, RoBERTaConfig
@@ -580,11 +580,11 @@ assert random_alone[2].min() > staying[2].max() + 0.2, "random words alone do no
 #   words, so *own* is high; at the place it guesses. And it corrects most wrong colours.
 # - **Both**, BERT's recipe, lies between the two.
 #
-# So *own* alone would mislead: it is high for two reasons. In this world random words alone give
-# the best prediction of a seen word, because 15 of 16 words can be worked out. In real text few
-# can, and a model that does not copy would lose the word that it sees. That this is what the words
-# that stay are for is our guess. The paper reports small differences between recipes after
-# fine-tuning (appendix C.2, table 8). We fine-tuned no model.
+# So *own* alone would mislead: it is high for two reasons. In this world random words alone correct
+# most, and cost little of *own*, because 15 of 16 words can be worked out. In real text few can,
+# and a model that does not copy would lose the word that it sees. That this is what the words that
+# stay are for is our guess. The paper reports small differences between recipes after fine-tuning
+# (appendix C.2, table 8). We fine-tuned no model.
 
 # %% [markdown]
 # ## 8. RoBERTa: masks drawn anew
