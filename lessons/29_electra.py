@@ -442,8 +442,8 @@ assert max(only) < 0.3, "the other does not"
 # means at a guess: it reaches 82.4 points on GLUE, and with a loss at every word 85.0. So this may
 # be another effect. We suspect the generator, which is still weak: of the names, colours and things
 # that it draws nearly all are wrong. Then "replaced" is nearly always the right answer at a covered
-# word, and nothing need be compared. An intervention: in half of the covered places we put the
-# text's own word back, as a better generator would. Nothing else changes.
+# word of these kinds, and nothing need be compared. An intervention: in half of the covered places
+# we put the text's own word back, as a better generator would. Nothing else changes.
 
 # %%
 half = {}
@@ -458,9 +458,9 @@ assert min(half["covered words only"]) > max(half["every word"]), "and it is ahe
 # %% [markdown]
 # **The order has turned round.** With half of the words put back, a loss at the covered words alone
 # finds more than a loss at every word. So what we saw first was a *collapse*: the 15 % had an easy
-# answer that is no use. It was not the paper's effect, and 200 updates of this world do not show
-# that. Why is the loss at every word so late now? Only one word of twelve is replaced, and "own" is
-# then nearly always right for it too. (That is a guess; its cause is the same as before.) What is
+# answer that is no use. That was not the paper's effect, and our runs of 200 updates do not show
+# the paper's effect. Why is the loss at every word so late now? At most one word of twelve is
+# replaced, and the answer "own" is nearly always right for it too. (That is a guess.) What is
 # shown: how much a loss at every word helps depends on how often the generator is right.
 #
 # (Is the exam unfair, since most words were never judged? Section 8 reads the states by a linear
