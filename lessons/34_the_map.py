@@ -516,7 +516,7 @@ if curves:
 # - A task puts `_start_` before a text, and most encoders are read at its state. When this was
 #   recorded, BERT and ALBERT met it in pre-training. RoBERTa, SpanBERT, DistilBERT, ELECTRA,
 #   DeBERTa and XLNet met it in the task alone, with random numbers.
-# - GPT-1 and GPT-2 have half of a language model's loss beside the task's, the others do not.
+# - GPT-1 and GPT-2 add a language model's loss, times one half, to the task's; the others do not.
 # - DistilBERT's teacher has two blocks, so the student has *one*. Lesson 19 has a task that two
 #   layers learn and one does not.
 #
