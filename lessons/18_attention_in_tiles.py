@@ -442,10 +442,10 @@ assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six 
 # %% [markdown]
 # Without a mask the cost would be 7/6: 17 % more arithmetic. To compute something again in order
 # not to keep it was called *checkpointing* in lesson 00. Does less arithmetic also take less time?
-# In the table of section 7's first cell, our tiles may take longer than the whole. They are written
-# to be read: each tile makes its own small products and new arrays. So this comparison says nothing
-# about the method. Dao et al. report shorter times on GPUs; lesson 20 computes a reason: to write
-# and read a large table takes longer than to compute it.
+# Look at the times in the first table of section 7: our tiles may take longer than the whole. They
+# are written to be read: each tile makes its own small products and new arrays. So these times say
+# nothing about the method. Dao et al. report shorter times on GPUs; lesson 20 computes a reason: to
+# write and read a large table takes longer than to compute it.
 
 # %% [markdown]
 # ## 8. In the library

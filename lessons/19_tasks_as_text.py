@@ -287,7 +287,7 @@ for way in WAYS:
 
 # %% [markdown]
 # With this little model (one model, some dozens of stories), the sum mostly chooses the shorter
-# ending, whatever the story says. With so few stories the mean is no different from a coin, in
+# ending, whatever the story says. With so few stories the mean shows no difference from a coin, in
 # either column. With the reference model length hardly matters.
 #
 # That table shows a correlation: longer and shorter endings also say different things. To show that
@@ -438,7 +438,7 @@ assert p_256 > 1.3 * p_128 > p_128 > p_64, "a smaller stride, a smaller loss"
 # %% [markdown]
 # The model and the scored tokens are the same. Only what stands before each token has changed, and
 # without overlap the perplexity is 1.8 times that of stories alone. With a small stride it comes
-# close. Always give it.
+# close. Always give the stride.
 #
 # ## 5. Check: which child is meant, and the trap
 #
@@ -759,8 +759,8 @@ print("one new document; rows look at columns")
 # In this model it is enough that layer 1 looks at the place before. (For symbols that are new, the
 # tables of layer 2 keep the model's own weights.) If layer 1 looks at all places equally, layer 2
 # does not find the labels, unless we write their places into its table. In the marked row it looks
-# at the labels of the same symbol. (The second is known as an *induction head*.
-# Olsson et al. 2022, arXiv 2209.11895, find them in models of many sizes.)
+# at the labels of the same symbol. (Layer 2's head is an *induction head*; Olsson et al. 2022,
+# arXiv 2209.11895, find them in models of many sizes.)
 #
 # **Does our reference model do it?** It has read stories only. We write mappings in its words: each
 # of four children has one of two things. Which has the last child?
@@ -785,9 +785,8 @@ few_shot = [report(f"{n_shown} shown", shown_in_stories(n_shown)) for n_shown in
 assert max(few_shot) < 0.75, "far from 100 %"
 
 # %% [markdown]
-# Hardly: each answer stands there, and it is near a coin. (With four names and two things
-# it had 47 % after 2, 77 % after 4.) Our tiny model was *trained* on
-# documents that need it.
+# Hardly: each answer stands there, and it is near a coin. (With four names and two things in all
+# prompts: 47 % after 2, 77 % after 4.) Our tiny model was *trained* on documents that need it.
 #
 # **In large models** the documents are not made for this purpose. GPT-3 has 175 billion
 # parameters. On TriviaQA, questions of general knowledge, it has 64.3 % zero-shot, 68.0 % one-shot

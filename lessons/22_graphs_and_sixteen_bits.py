@@ -272,7 +272,7 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 # `benchmarks/host_cost.py` a stand-in takes the place of the GPU, checks all that it is given, and
 # so is slow itself. That gives no more than an upper bound.) The library is careful: it records a
 # step if each of its parts has fewer than 10 trillion operations. By the table that helps where a
-# launch, with the Python around it, costs up to 28 microseconds.
+# launch, with the Python around it, costs up to 27 microseconds.
 #
 #     # minigpt/jobs/pretrain/step.py
 #     SMALL = 1e13
