@@ -370,7 +370,7 @@ for n_keys, color in zip(KEYS, ("tab:blue", "tab:orange", "tab:green"), strict=T
         panel.set_xscale("log", base=2)
         panel.set_xticks(SIZES, SIZES)
         panel.set_xlabel("D, the size of queries and keys")
-panels[0].set(yscale="log", title="at how many keys a row looks (dashed: raw)")
+panels[0].set(yscale="log", ylabel="keys", title="at how many keys a row looks (dashed: raw)")
 panels[1].set(ylim=(0, 0.45), title="the length of a row's ds (dashed: raw)")
 panels[1].legend(ncols=3, loc="upper center")
 plot.save(figure, "03_scale.png")
