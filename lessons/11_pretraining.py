@@ -427,7 +427,7 @@ for kind, color in SHOWN.items():
     (line,) = below.plot(run["step"], run[kind], ".-", color=f"tab:{color}", label=KINDS[kind])
     line.set_linewidth(3 if kind == "names" else 1.5)
 below.set(xlabel="updates of the weights", ylabel="relative loss", ylim=(0, 1.3))
-below.set_title("... but Mia and Tom are not told apart for hundreds of updates")
+below.set_title("... but Mia or Tom is a guess for hundreds of updates")
 below.legend(loc="upper right", ncols=2)
 plot.save(figure, "11_kinds.png")
 names_fall = next(i for i, value in enumerate(run["names"]) if value < 0.9)
@@ -573,7 +573,7 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 # Neither prediction comes true, and yet a part of the explanation does:
 #
 # - **Held apart, the names are learnt earlier**, with each of the three seeds; held at 0.95, they
-#   are learnt later. So the similarity is very likely a cause of the delay, and not only a sign.
+#   are learnt later. So the similarity is probably a cause of the delay, and not only a sign.
 # - **How sure is that?** The control is a warning: with two animals turned, which have no part in
 #   the names, the names came 150 and 200 updates later, and 50 earlier. So a change that has
 #   nothing to do with the names moves this number too. The 50 updates that seed 0 gained are no
