@@ -643,12 +643,12 @@ for factor in (1, 0.5, 0.25, 0.1):
     w = quieter(after_ten["post-LN", 24], factor)
     s, (_, bottom, top) = sizes_on_the_way(w), block_norms(w, "post-LN")
     returned.append(bottom / top)
-    print(f"branches * {factor:4} {s.mean():17.2f} {1 / s.prod():18.0e} {returned[-1]:22.0e}")
+    mean_s = s.prod() ** (1 / len(s))
+    print(f"branches * {factor:4} {mean_s:17.2f} {1 / s.prod():18.0e} {returned[-1]:22.0e}")
 assert returned[0] < 1e-9 and returned[1] > 1e-8 and returned[-1] > 1e-3, "it comes back"
 
 # %% [markdown]
-# It comes back, from 10^-11 to 10^-2, and goes with the product at each step. So the divisions are
-# the cause.
+# It comes back with the product, from 10^-11 to 10^-2. So the divisions are the cause.
 #
 # **Pre-LN adds.** There the common vectors add up on the stream, beside what was there. Each branch
 # divides by the size of the stream *once*, not 46 times, and the path dn = dout + … has no
