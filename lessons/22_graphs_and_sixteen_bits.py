@@ -574,7 +574,6 @@ assert lost == {"plain": 3, "scaled": 0}, "scaling saves what float16 would lose
 # that learn, the moments of AdamW, the gains of LayerNorm and its statistics, the sums over the
 # logits, the loss, and the gradients of weights.
 #
-
 # Inside a kernel, `real` is how a number is stored and `wide` is what it is summed in (lesson 21).
 # The rounding is ours of section 4, in C (`nan` gets bits of its own):
 #
