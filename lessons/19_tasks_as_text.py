@@ -798,7 +798,7 @@ assert max(few_shot) < 0.75, "far from 100 %"
 # - *Summaries* (section 3.6): `TL;DR:` after an article, because people write it before a summary.
 # - *Translation* (3.7): lines `english sentence = french sentence`, then `english sentence =`.
 # - *Answers* (3.5, 3.8): a document and questions with answers, then `A:`.
-
+#
 # What the paper reports for the largest GPT-2 (ROUGE and BLEU count pieces of text that are shared
 # with a human answer, F1 shared words):
 #
