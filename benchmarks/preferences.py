@@ -5,7 +5,8 @@
 
 All begin as the tuned model of the lesson, and make the lesson's 60 updates. The comparisons are the lesson's: of each
 question four answers, ranked. REINFORCE is given a reward model that learned from the same
-comparisons in 300 updates (the lesson's has 900). DPO is tried with three betas, with smaller steps, and with the loss of the better answer added to its own.
+comparisons in 300 updates (the lesson's has 900). DPO is tried with three betas, with smaller steps, and with the loss
+of the better answer added to its own.
 
     in tuning, held out   the share of questions that are answered right, of those in the comparisons and of others
     polite                the share of drawn answers that begin with "sure"

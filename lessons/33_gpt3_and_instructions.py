@@ -815,9 +815,8 @@ assert small_steps[0] > 0.5 and with_loss[0] > 0.9, "two changes that keep the r
 # had: no question is answered. The second run shows that the size of the steps has a part in it,
 # and the third that nothing held the right answers up. Over three seeds
 # (`benchmarks/preferences.py`) plain DPO leaves 0 % right with $\beta$ = 0.1 and 1, and 50 to 94 %
-# with $\beta$ = 10. The paper takes much smaller steps (1e-6), and compares answers that a model
-# had written. REINFORCE with $\beta$ = 1 keeps 83 to 98 % (on questions of the tuning, with a
-# reward model of 300 updates, not that of section 9).
+# with $\beta$ = 10. REINFORCE with $\beta$ = 1 keeps 83 to 98 % there (with a reward model of 300
+# updates, not that of section 9). The paper takes much smaller steps (1e-6).
 
 # %% [markdown]
 # ## 11. Paper and code
