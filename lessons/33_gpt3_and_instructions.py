@@ -730,8 +730,8 @@ assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered
 #
 # Is there a shorter way from comparisons to a better model? Take a small case. The tuned model
 # gives two answers 0.8 and 0.2; the reward of the first is 0, of the second 1; and $\beta = 1$. The
-# best model $\pi^*$ has the same value R for both answers: where one R is higher, moving
-# probability there raises the mean. If $r - \beta \log(\pi^* / \pi_0)$ is equal for both, $\pi^*$
+# best model $\pi^*$ has the same value R for both answers: where R is higher, moving probability
+# there raises the mean. If $r - \beta \log(\pi^* / \pi_0)$ is equal for both, $\pi^*$
 # is proportional to $\pi_0 \, e^{r / \beta}$:
 
 # %%
@@ -744,8 +744,8 @@ print("beta log(best / before):", (beta * np.log(best / before)).round(3))
 assert np.allclose(values[0], values[1]), "equal, so nothing is left to gain"
 
 # %% [markdown]
-# The last line is the surprise. -0.295 and 0.705 differ by 1, as the rewards do. So the reward can
-# be *read from the model*, up to a constant that is the same for all answers to a question:
+# Look at the last line: -0.295 and 0.705 differ by 1, as the rewards do. So the reward can be
+# *read from the model*, up to a constant, the same for all answers to a question:
 #
 # $$
 # r(y) = \beta \, (\log \pi^*(y) - \log \pi_0(y)) + \text{constant}
