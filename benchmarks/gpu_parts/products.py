@@ -23,7 +23,7 @@ from minigpt.device import gpu
 from minigpt.device.arrays import array_module, named_dtype
 from minigpt.models.gpt2 import GPT2
 from minigpt.ops.cuda import algorithms as timed
-from minigpt.ops.cuda import cublaslt, kernels
+from minigpt.ops.cuda import column_major, cublaslt, kernels
 from minigpt.ops.cuda import products as library
 from minigpt.ops.cuda.cublaslt import Epilogue
 
@@ -175,11 +175,11 @@ def algorithms(product: Product, count: int, mask: int) -> Iterator[Callable[[],
     mask: the ways in which partial sums over K may be added (CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK).
     """
     a, b, out, epilogue, bias, aux = product
-    matrices = cublaslt._as_stored(b, a, out, aux)
+    matrices = column_major.as_stored(b, a, out, aux)
     assert matrices is not None, "cuBLASLt does not take an array as it lies"
     address = None if bias is None else kernels.address(bias)
     device, stream = gpu.current_stream()
-    alignment = address and cublaslt._alignment(address)
+    alignment = address and column_major.alignment_of(address)
     plan = cublaslt._plan(array_module(out), device, False, epilogue, alignment, *matrices)
     if plan is None:
         return
