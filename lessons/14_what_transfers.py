@@ -132,7 +132,6 @@ def scores(model, pairs):
     return found
 
 
-# %%
 both = scores(model, [(STORY, ending) for ending in ENDINGS])
 print("sum and mean of each ending:", both.round(2).tolist())
 assert np.allclose(-both[:, 1], [fish, bread], atol=1e-4), "as above"

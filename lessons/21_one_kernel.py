@@ -84,18 +84,6 @@ print(f"GELU in {len(GELU.splitlines()) - 1} lines of C")
 CHECKED = {}  # kernel or trap: could it be checked on this machine?
 
 
-def judge_finds(mistake, trap, run):
-    """Run a kernel that is wrong: the judge must name the mistake. (A GPU has no judge.)"""
-    CHECKED[trap] = kernel.place() == "processor"
-    said = "nothing"
-    try:
-        run()
-    except AssertionError as error:
-        said = str(error)
-    print(f"{trap}: the judge says: {said}")
-    assert mistake in said or not CHECKED[trap], "the mistake is found"
-
-
 def play(source, name, grid, block, *arguments):
     """Run a kernel where it can be run. True if it has run; otherwise one line says why not."""
     CHECKED[name] = not kernel.problem()
@@ -105,6 +93,8 @@ def play(source, name, grid, block, *arguments):
     kernel.run(source, name, grid, block, *arguments)
     return True
 
+
+print("where a kernel is run here:", kernel.place())
 
 # %%
 X = np.random.default_rng(0).standard_normal(1000, dtype=np.float32)
@@ -123,6 +113,18 @@ if play(GELU, "gelu", 8, 128, out, X, 1000):  # 8 blocks of 128 threads: 1,024 t
 # afterwards:
 
 # %%
+def judge_finds(mistake, trap, run):
+    """Run a kernel that is wrong: the judge must name the mistake. (A GPU has no judge.)"""
+    CHECKED[trap] = kernel.place() == "processor"
+    said = "nothing"
+    try:
+        run()
+    except AssertionError as error:
+        said = str(error)
+    print(f"{trap}: the judge says: {said}")
+    assert mistake in said or not CHECKED[trap], "the mistake is found"
+
+
 unguarded = "".join(text for text in GELU.splitlines(keepends=True) if "return;" not in text)
 judge_finds("out of bounds", "no guard",
             lambda: play(unguarded, "gelu", 8, 128, np.empty_like(X), X, 1000))

@@ -305,8 +305,8 @@ m = 2
 delta = np.clip(np.arange(4)[:, None] - np.arange(4) + m, 0, 2 * m - 1)
 print("the row of the table for each query (row) and key (column):")
 print(delta)
-print(f"top right: the key stands 3 places to the right of the query, row {delta[0, 3]}; "
-      f"bottom left: 3 to its left, row {delta[3, 0]}")
+print(f"top right: the key is 3 places to the right of the query, row {delta[0, 3]}")
+print(f"bottom left: the key is 3 places to its left, row {delta[3, 0]}")
 
 # %%
 def three_parts(q, k, K, Q, delta):

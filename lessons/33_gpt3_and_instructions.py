@@ -569,8 +569,8 @@ for seed in SEEDS[:2]:
 # \nabla \sum_y \pi(y) R(y) = \sum_y R(y) \, \nabla \pi(y) + \sum_y \pi(y) \, \nabla R(y)
 # $$
 #
-# and the new term is $-\beta \sum_y \pi(y) \nabla \log \pi(y) = -\beta \, \nabla \sum_y \pi(y) =
-# 0$, since probabilities add up to 1. So the formula stays.
+# With $\pi \, \nabla \log \pi = \nabla \pi$ the new term is $-\beta \, \nabla \sum_y \pi(y)$. It is
+# 0, since probabilities add up to 1. So the formula stays.
 
 # %%
 def write(model, facts, seed):
