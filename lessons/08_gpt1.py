@@ -673,7 +673,7 @@ assert errors["MyLinear"] < 1e-8 and errors["ForgetfulLinear"] > 0.1, "a cache b
 #     cache = self.own(cache)
 #     dx, dw, db = ops.linear_backward(dout, cache.pop(""))
 #     accumulate(self.weight, dw)
-#     if self.bias is not None:
+#     if db is not None:
 #         accumulate(self.bias, db)
 #     return dx
 #

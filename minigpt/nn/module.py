@@ -39,14 +39,12 @@ class Parameter:
         return f"Parameter({self.data.shape}, {self.data.dtype})"
 
 
-def accumulate(parameter: Parameter, gradient: Array | None) -> None:
+def accumulate(parameter: Parameter, gradient: Array) -> None:
     """Add a gradient to a parameter's: the only place, besides `zero_grad`, that sets `.grad`.
 
     A parameter that is used twice gets two gradients: the first is assigned, later ones are added to it. They have the
-    dtype of the weights, also where layers compute in bfloat16. None, of a pass that forgets a gradient, adds nothing.
+    dtype of the weights, also where layers compute in bfloat16.
     """
-    if gradient is None:
-        return
     if parameter.grad is None:
         parameter.grad = gradient.astype(parameter.data.dtype, copy=False)
     else:
