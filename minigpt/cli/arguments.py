@@ -10,15 +10,21 @@ from typing import Any
 from minigpt.cli.suggestions import did_you_mean
 
 
-def add_options(parser: argparse.ArgumentParser, kind: type) -> None:
+def add_options(parser: argparse.ArgumentParser, kind: type, words: Sequence[str] = ()) -> None:
     """Give a parser an argument for each field of a dataclass of options, in the order of the class.
 
     The parser sets no default: an option that is not given is left out of the namespace, and the dataclass's own
-    default acts. That default is what help shows.
+    default acts. That default is what help shows. words: the command line, in which an option may stand beside which
+    an argument may be left out (`About.unless`).
     """
+    options_given = [word.partition("=")[0] for word in words]
     for field in dataclasses.fields(kind):
         about = field.metadata["about"]
         details = _details(field)
+        if about.unless in options_given:  # then nothing stands in its place, and argparse compares that with choices
+            details = {key: details[key] for key in ("help", "default", "metavar", "nargs")}
+        elif about.unless is not None:
+            del details["nargs"]
         if about.positional:
             parser.add_argument(field.name, **details)
         else:

@@ -80,6 +80,18 @@ def finetune(found: Namespace) -> int:
     return STATUS + stopped_by if stopped_by else 0
 
 
+def evaluate(found: Namespace) -> None:
+    """`minigpt eval`: one task, or the columns of a suite."""
+    from minigpt.jobs.evaluate import EvaluateOptions, evaluate
+    from minigpt.jobs.suites.evaluation import evaluate_suite
+
+    options = read(EvaluateOptions, found)
+    if options.suite is None:
+        evaluate(options)
+    else:
+        evaluate_suite(options)
+
+
 def instruct(found: Namespace) -> int:
     """`minigpt instruct`; 128 and the number of the signal that stopped it."""
     from minigpt.jobs.instruct import InstructOptions, instruct

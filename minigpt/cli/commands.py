@@ -136,8 +136,9 @@ EVALUATE = Command(
         f"eval {RUN} perplexity {LESSONS}/data/stories_sample.txt",
         "eval gpt2 winograd wsc273.txt --json winograd.json",
         "eval gpt2 answer dev-v1.1.json --limit 50",
+        "eval gpt2 --suite gpt2-table3 --data published --limit 50",
     ),
-    "minigpt.jobs.evaluate:EvaluateOptions", "minigpt.jobs.evaluate:evaluate",
+    "minigpt.jobs.evaluate:EvaluateOptions", command.evaluate,
 )  # fmt: skip
 
 FILL = Command(

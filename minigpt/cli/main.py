@@ -76,7 +76,7 @@ def _add_command(commands, command: Command, words: Sequence[str] | None) -> Non
             help="processes of this machine that share every batch (default: this one alone)",
         )  # fmt: skip
     if words is None or command.name in words:
-        add_options(below, command.options())
+        add_options(below, command.options(), words or ())
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -29,9 +29,9 @@ class Report(NamedTuple):
         """A table of the measures, and the notes below it."""
         lines = [_row("", "value", "95 % interval", "n")]
         for name, value, low, high, n, of in self.measures:
-            interval = f"{_shown(low)} to {_shown(high)}"
+            interval = f"{shown(low)} to {shown(high)}"
             plural = "s" if n != 1 else ""
-            lines.append(_row(name, _shown(value), interval, f"{n:,} {of}{plural}"))
+            lines.append(_row(name, shown(value), interval, f"{n:,} {of}{plural}"))
         return "\n".join(lines + self.notes)
 
 
@@ -40,7 +40,7 @@ def _row(name: str, value: str, interval: str, count: str) -> str:
     return line.rstrip()
 
 
-def _shown(x: float) -> str:
+def shown(x: float) -> str:
     """A number with as many digits as a reader needs."""
     if abs(x) < 10:
         return f"{x:.4f}"

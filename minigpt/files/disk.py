@@ -98,6 +98,11 @@ def checksum(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
+def finite(value: Any) -> Any:
+    """The value as JSON has it, which has no infinity: null stands in its place."""
+    return json.loads(json.dumps(value), parse_constant=lambda name: None)
+
+
 def write_json(path: str | Path, value: Any, indent: int | None = 2) -> None:
     """Write a value as JSON, with characters as they are; `indent=None` puts it on one line. Raises InputError."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=indent) + "\n")

@@ -23,6 +23,7 @@ class About:
     help: what it is. metavar: what stands for its value. choices: the values that it can have. flag: its name, where
     that is not the name of the field. short: a second name of one letter, such as "-o". positional: it has no name,
     only a place. parse: a function from the text of the command line to the value; it raises InputError.
+    unless: of an argument, the option beside which it may be left out; without that option it must be given.
     """
 
     help: str
@@ -32,6 +33,7 @@ class About:
     short: str | None = None
     positional: bool = False
     parse: Callable[[str], Any] | None = None
+    unless: str | None = None
 
 
 def option(
@@ -47,10 +49,11 @@ def option(
 
 
 def argument(
-    text: str, *, default: Any = REQUIRED, choices: Iterable[str] | None = None, metavar: str | None = None
-) -> Any:
+    text: str, *, default: Any = REQUIRED, choices: Iterable[str] | None = None, metavar: str | None = None,
+    unless: str | None = None,
+) -> Any:  # fmt: skip
     """A field of a dataclass that is an argument without a name, such as `MODEL`; the parameters as for `option`."""
-    about = About(help=text, metavar=metavar, choices=choices, positional=True)
+    about = About(help=text, metavar=metavar, choices=choices, positional=True, unless=unless)
     return field(default=default, metadata={"about": about})
 
 
