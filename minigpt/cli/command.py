@@ -73,10 +73,15 @@ def finetune(found: Namespace) -> int:
     """`minigpt finetune`; 128 and the number of the signal that stopped it."""
     from minigpt.jobs.finetune import FinetuneOptions, finetune, reopen
     from minigpt.jobs.interrupt import STATUS
+    from minigpt.jobs.suites.tuning import finetune_suite
 
     values = given(FinetuneOptions, found)
-    options = reopen(values) if "resume" in values else FinetuneOptions(**values)
-    stopped_by = finetune(options, named=_threads_given(found)).stopped_by
+    named = _threads_given(found)
+    if "suite" in values:
+        stopped_by = finetune_suite(FinetuneOptions(**values), named)
+    else:
+        options = reopen(values) if "resume" in values else FinetuneOptions(**values)
+        stopped_by = finetune(options, named=named).stopped_by
     return STATUS + stopped_by if stopped_by else 0
 
 

@@ -19,7 +19,7 @@ from minigpt.evaluation.perplexity import perplexity, read_as_it_came
 from minigpt.evaluation.report import Report
 from minigpt.files.disk import finite, write_json
 from minigpt.jobs.option_fields import OnDevice, argument, option
-from minigpt.jobs.suites.table import names
+from minigpt.jobs.suites import table as suites
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
@@ -66,8 +66,8 @@ class EvaluateOptions(OnDevice):
         metavar="FILE", unless="--suite", default=None,
     )  # fmt: skip
     suite: str | None = option(
-        None, f"in place of TASK and FILE, a table of a paper: {', '.join(names('eval'))}",
-        choices=names("eval"), metavar="NAME",
+        None, f"in place of TASK and FILE, a table of a paper: {', '.join(suites.names('eval'))}",
+        choices=suites.names("eval"), metavar="NAME",
     )  # fmt: skip
     data: str | None = option(None, "of a suite: the folder in which, or below which, its files are", metavar="FOLDER")
     layout: str | None = option(
@@ -97,18 +97,13 @@ class EvaluateOptions(OnDevice):
     def check(self) -> None:
         """Raises InputError for an unknown task, for an option that it does not have, and for a limit below 1.
 
-        Of a suite: where its folder is missing, and where a task or a file is given too.
+        Of a suite, too, for an option that is missing, or that it has of its own.
         """
-        if self.suite is None and self.data is not None:
-            raise InputError(f"--data {self.data} is of a suite: name one with --suite, {', '.join(names('eval'))}")
+        suites.check(self, "eval", ("task", "file"))
         if self.suite is None and self.task not in TASKS:
             raise InputError(f"unknown task {self.task!r}: choose {', '.join(TASKS)}")
         if self.suite is None and self.file is None:
             raise InputError(f"the file of {self.task} is missing: give one")
-        if self.suite is not None and self.data is None:
-            raise InputError(f"--suite {self.suite} needs --data FOLDER, the folder in which its files are")
-        if self.suite is not None and (self.task or self.file):
-            raise InputError(f"--suite {self.suite} has tasks and files of its own: leave {self.task} out")
         known = TASKS[self.task].options if self.suite is None else frozenset({"limit"})
         for name in self.chosen():
             if name not in known:

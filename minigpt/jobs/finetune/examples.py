@@ -105,13 +105,15 @@ def load_splits(options: FinetuneOptions) -> tuple[Task, dict[str, list[Example]
     Raises InputError for what cannot be read, and for too few examples.
     """
     task, examples = load(options.task, options.train, "train", options.columns)
+    examples = examples[: options.limit]
     splits = {"train": examples}
     valid = options.valid
     if valid is None and is_stories(options.train):
         valid = options.train
     for split, source in (("valid", valid), ("test", options.test)):
         if source:
-            _, splits[split] = load(options.task, source, split, options.columns, task)
+            _, found = load(options.task, source, split, options.columns, task)
+            splits[split] = found[: options.limit]
     if "valid" not in splits:
         splits |= _hold_out(examples, task, options.train)
     return task, splits

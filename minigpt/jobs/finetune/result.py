@@ -20,6 +20,7 @@ def report(job: Job, scores: list[float], judged: Judged) -> None:
     result = {
         "task": task._asdict(),
         "split": split,
+        "examples": len(labels),
         "metric": task.metric,
         "scores": scores,
         "interval": interval,

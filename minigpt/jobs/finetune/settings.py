@@ -7,6 +7,7 @@ from minigpt.data.examples import KINDS
 from minigpt.data.stories import tasks
 from minigpt.errors import InputError, check_ranges
 from minigpt.jobs.option_fields import OnDevice, argument, option
+from minigpt.jobs.suites import table as suites
 
 RATE = 0.048  # times 1 / width: the highest learning rate; at width 768 the paper's 6.25e-5
 
@@ -53,7 +54,15 @@ class FinetuneOptions(OnDevice):
         metavar="ROLE=NAME,...",
         parse=parse_columns,
     )
-    out: str | None = option(None, "folder for the model (default: runs/MODEL-KIND)", metavar="DIR")
+    suite: str | None = option(
+        None, f"in place of --task and --train, a table of a paper: {', '.join(suites.names('finetune'))}",
+        choices=suites.names("finetune"), metavar="NAME",
+    )  # fmt: skip
+    data: str | None = option(None, "of a suite: the folder in which, or below which, its files are", metavar="FOLDER")
+    limit: int | None = option(None, "only the first N examples of each file", metavar="N")
+    out: str | None = option(
+        None, "folder for the model (default: runs/MODEL-KIND, of a suite runs/MODEL-NAME)", metavar="DIR"
+    )
     resume: bool = option(
         False, "go on with the run in --out, exactly where it was last kept; so does the same command once more"
     )
@@ -78,11 +87,15 @@ class FinetuneOptions(OnDevice):
     seeds: int = option(1, "fine-tune N times, with seeds from S on", metavar="N")
 
     def check(self) -> None:
-        """Raises InputError for an option that is missing, and for a number outside its range."""
-        for name, value in (("MODEL", self.model), ("--task", self.task), ("--train", self.train)):
+        """Raises InputError for an option that is missing or too many, and for a number outside its range."""
+        suites.check(self, "finetune", ("task", "train", "valid", "test", "columns"))
+        needed = {"MODEL": self.model}
+        if self.suite is None:
+            needed |= {"--task": self.task, "--train": self.train}
+        for name, value in needed.items():
             if value is None:
                 raise InputError(f"{name} is missing: give it, or --resume --out FOLDER to go on with a run")
-        check_ranges(self, 1, "epochs", "batch", "seeds")
+        check_ranges(self, 1, "epochs", "batch", "seeds", "limit")
         check_ranges(self, 0, "seed", "lm_weight", "weight_decay", "clip", "lr")
         for name in ("dropout", "head_dropout", "warmup"):
             value = getattr(self, name)

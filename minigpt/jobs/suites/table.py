@@ -71,6 +71,23 @@ def names(job: str) -> list[str]:
     return list(TABLE[job])
 
 
+def check(options: Any, job: str, of_columns: Sequence[str]) -> None:
+    """Raises InputError for options with a suite and no data, or data and no suite; or with one that columns have.
+
+    options: those of a job. of_columns: the names of the options that each column has of its own.
+    """
+    if options.suite is None:
+        if options.data is not None:
+            raise InputError(f"--data {options.data} is of a suite: name one with --suite, {', '.join(names(job))}")
+        return
+    if options.data is None:
+        raise InputError(f"--suite {options.suite} needs a folder with its files: give --data FOLDER")
+    for name in of_columns:
+        if getattr(options, name) is not None:
+            given = f"--{name}" if job == "finetune" else getattr(options, name)
+            raise InputError(f"the columns of --suite {options.suite} have {name} of their own: leave {given} out")
+
+
 def suite(job: str, name: str) -> Suite:
     """The suite of this name, one of `names(job)`."""
     entry = TABLE[job][name]
