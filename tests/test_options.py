@@ -107,7 +107,7 @@ def test_every_default_that_depends_on_others_is_put_into_words_or_is_nothing(na
     assert silent <= {
         "init", "checkpoint_blocks", "top_k", "top_p", "test", "columns", "layout", "answers", "out",
         "limit", "json_file",
-        "source", "folder", "task", "file", "judge", "teacher", "vocabulary", "system",
+        "source", "folder", "task", "file", "suite", "data", "judge", "teacher", "vocabulary", "system",
     }  # fmt: skip
 
 

@@ -182,6 +182,16 @@ LINES = {
         tokenizer decode RUN 3 x
         tokenizer decode RUN 99999
         tokenizer decode RUN 1.5
+        eval RUN --suite gpt2-table3
+        eval RUN --suite gpt2-table3 --data . --shots 2
+        eval RUN perplexity words.txt --suite gpt2-table3 --data .
+        eval RUN perplexity words.txt --data .
+        eval RUN perplexity --limit 3
+        finetune RUN --suite glue
+        finetune RUN --suite glue --data . --task sst2
+        finetune RUN --task sst2 --train words.txt --data .
+        finetune --suite glue --data .
+        finetune RUN --task sst2 --train words.txt --limit 0
         eval RUN perplexity words.txt --context 0
         eval RUN perplexity words.txt --context 17
         eval RUN perplexity words.txt --stride 0
@@ -231,6 +241,8 @@ LINES = {
         download llama
         eval RUN perplexty words.txt
         eval RUN lambda words.txt
+        eval RUN --suite gpt2-table4 --data .
+        finetune RUN --suite glu --data .
         eval RUN perplexity words.txt --detokenize wikitxt
         finetune RUN --task sst3 --train words.txt
         finetune RUN --task sentimnt --train stories:20
@@ -281,7 +293,11 @@ LINES = {
         eval RUN winograd words.txt
         eval RUN lambada words.txt
         eval RUN choice words.txt
-        eval RUN perplexity words.txt --limit 3
+        eval RUN perplexity words.txt --shots 3
+        eval RUN --suite gpt2-table3 --data .
+        eval RUN --suite gpt2-table3 --data nowhere
+        eval RUN --suite gpt2-table3 --data . --json no/where.json
+        finetune RUN --suite glue --data .
         eval RUN perplexity words.txt --json words.txt
         eval RUN perplexity words.txt --json no/where.json
         finetune nowhere --task sst2 --train words.txt

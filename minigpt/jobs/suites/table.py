@@ -111,7 +111,8 @@ def look(wanted: Suite, folder: Path) -> Look:
     missing = [column for column in wanted.columns if column.name not in there]
     if not there:
         each = "; ".join(column.wanted for column in missing)
-        raise InputError(f"--data {folder} holds none of the files of {wanted.name}: {each}")
+        what = f"--data {folder} holds none of the files of {wanted.name}"
+        raise InputError(f"{what}: give a folder with one of them, or more: {each}")
     return Look(there, missing)
 
 
