@@ -14,7 +14,7 @@ SUBJECTS = {  # names of results, in the order of the index
     ),
     "What models learn": (
         "pretraining", "transfer", "family", "long_range", "in_context", "names", "scaling", "masked", "controls",
-        "warmup", "claim", "stories", "finetuning", "preferences", "real_bert", "real_llama", "since_gpt2",
+        "warmup", "claim", "stories", "finetuning", "suites", "preferences", "real_bert", "real_llama", "since_gpt2",
     ),
     "Is a run sound?": ("defaults", "bands", "kills"),
     "The GPU code": ("gpu", "host_cost", "bfloat16", "kernels"),

@@ -309,6 +309,33 @@ def _real_llama_plots(rows: dict) -> list[Plot]:
     return [figures.rows("What each block would answer", {"Paris": points}, "probability of the word Paris", start=0)]
 
 
+def _suites_sentence(rows: dict) -> str:
+    """What a model that knows nothing has, how many columns were measured, and which need a download."""
+    missing = [name.partition(", ")[0] for name, row in rows.items() if "from" in row]
+    there = {name.partition(", ")[0] for name, row in rows.items() if "ours" in row}
+    (paper,) = {row["the paper's"] for name, row in rows.items() if name.startswith("LAMBADA PPL, ")}
+    best = min(row["ours"] for name, row in rows.items() if name.startswith("LAMBADA PPL, "))
+    return (
+        f"{len(there)} of {len(there) + len(missing)} numbers of GPT-2's table 3, on models that have read stories for "
+        f"children or nothing: a perplexity of {best:,.0f} on LAMBADA at best, where the paper has {paper:g} for its "
+        f"smallest model. The released weights need a download, as do the files of {', '.join(missing)}."
+    )
+
+
+def _suites_plots(rows: dict) -> list[Plot]:
+    """The perplexities, with the paper's as targets, and the accuracy."""
+    perplexities, accuracies = {}, {}
+    for name, row in rows.items():
+        if "ours" in row:
+            points = perplexities if " PPL, " in name else accuracies
+            points[name] = Point(row["ours"], row["low"], row["high"], row["the paper's"])
+    axis = "perplexity (lower is better); the bar is the paper's smallest model"
+    return [
+        figures.rows("Perplexities", {"ours": perplexities}, axis, log=True),
+        figures.rows("Accuracy", {"ours": accuracies}, "% right; the bar is the paper's smallest model", start=0),
+    ]
+
+
 def _preferences_sentence(rows: dict) -> str:
     plain = spread(rows["DPO, beta 1"]["in tuning"])
     small = spread(rows["DPO, beta 1, steps of a tenth"]["in tuning"])
@@ -448,6 +475,7 @@ RESULTS = {
     "controls": Result("What each part of BERT's covering teaches", _controls_sentence, _controls_plots),
     "since_gpt2": Result("From GPT-2 to LLaMA, one change at a time", _since_gpt2_sentence, _since_gpt2_plots),
     "preferences": Result("Comparisons with and without a reward model", _preferences_sentence, _preferences_plots),
+    "suites": Result("GPT-2's table 3, on small models", _suites_sentence, _suites_plots),
     "real_llama": Result("How a published LLaMA comes to an answer", _real_llama_sentence, _real_llama_plots),
     "real_bert": Result("Where the heads of a published BERT look", _real_bert_sentence, _real_bert_plots),
     "warmup": Result("What makes warm-up necessary at a high rate", _warmup_sentence, _warmup_plots),

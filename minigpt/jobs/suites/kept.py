@@ -15,8 +15,9 @@ class Kept:
     """The finished columns of a suite, in a file.
 
     about: what all of them share, the suite, the model and the limit. columns: {name: {"files", "source", "seconds",
-    "numbers", "measures", "notes"}}; a number has its "name", its "measure", "value", "low" and "high" in the unit of
-    the paper, and "paper" and "size", what is printed there and of which model; null where there is none.
+    "numbers", "measures", "notes"}}. A number has its "name", its "measure", "paper" and "size", what is printed and of
+    which model, and "value", "low" and "high", ours in the paper's unit, of "n" items. null stands for infinity, and,
+    where "n" is 0, for a number that was not measured.
     """
 
     def __init__(self, path: Path, about: dict[str, Any]):

@@ -70,9 +70,10 @@ def _entry(column: Column, files: dict[str, str], found: Found, size: str, secon
 
 
 def _number(number: Number, measures: Sequence[Measure], size: str) -> dict[str, Any]:
-    """A number of the paper beside ours, in the paper's unit; n is 0 where the job could not measure it."""
+    """A number of the paper beside ours, in the paper's unit; n is 0 where the job did not measure it."""
     printed_of, printed = number.printed(size) or (None, None)
-    row = {"name": number.name, "measure": number.measure, "n": 0, "paper": printed, "size": printed_of}
+    row = {"name": number.name, "measure": number.measure, "paper": printed, "size": printed_of}
+    row |= {"value": None, "low": None, "high": None, "n": 0}
     for measure in measures:
         if measure.name == number.measure:
             ours = {name: number.times * getattr(measure, name) for name in ("value", "low", "high")}

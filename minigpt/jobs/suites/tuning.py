@@ -52,7 +52,9 @@ def finetune_suite(options: FinetuneOptions, named: Collection[str] = ()) -> int
             raise Stopped(outcome.stopped_by)
         result = read_json(folder / RESULTS)
         low, high = result["interval"]
-        return Found([Measure(result["metric"], float(np.mean(outcome.scores)), low, high, result["examples"])])
+        measure = Measure(result["metric"], float(np.mean(outcome.scores)), low, high, result["examples"])
+        several = f"the mean of {len(outcome.scores)} seeds, and the interval of the last"
+        return Found([measure], [several] if len(outcome.scores) > 1 else [])
 
     try:
         run(suite, seen, kept, size, job)
