@@ -29,7 +29,8 @@ WORDS = "the cat sat on the mat . a dog saw the cat , and the dog ran . was it a
 TEXT = "\n".join(" ".join(WORDS[i:] + WORDS[:i]) for i in range(len(WORDS))) + "\n"
 STORY = "The cat sat on the mat. A dog saw the cat, and the dog ran. It was a good dog."
 QUESTIONS = ["Who sat on the mat?", "What did the dog do?", "Was it a good dog?"]
-OPTIONS = [["the cat", "a dog", "the mat", "it"], ["sat", "ran on the mat", "saw it, and ran", "was"], ["no", "yes"] * 2]
+OPTIONS = [["the cat", "a dog", "the mat", "it"], ["sat", "ran on the mat", "saw it, and ran", "was"],
+           ["no", "yes"] * 2]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
