@@ -82,6 +82,7 @@ RUNS = {  # name: norm, blocks, highest rate, schedule, are letter frequencies g
     "12 pre-norm blocks, warm-up 0.5": ("pre", 12, 8e-3, half_warmup, False),
     "12 pre-norm blocks, no warm-up, rate / 4": ("pre", 12, 2e-3, constant_then_cosine, False),
     "12 post-norm blocks, frequencies given, no warm-up": ("post", 12, 8e-3, constant_then_cosine, True),
+    "12 post-norm blocks, frequencies given, warm-up 0.5": ("post", 12, 8e-3, half_warmup, True),
 }
 
 
