@@ -46,7 +46,7 @@ def softmax(scores):
 
 
 def next_logits(ids):
-    """ids (B,T) -> logits (B,V) of the token that follows; only the last CONTEXT are read"""
+    """ids (B,L) -> logits (B,V) of the token that follows; only the last CONTEXT are read"""
     logits, _ = model.forward(ids[:, -CONTEXT:], grad=False)
     return logits[:, -1].astype(np.float64)
 
@@ -106,7 +106,7 @@ import textwrap
 
 
 def write(ids, n_tokens, choose, seed=0):
-    """ids (B,T) -> (B,T+N). choose: logits (B,V), u (B,) -> tokens (B,); u is random, in [0, 1)"""
+    """ids (B,L) -> (B,L+N). choose: logits (B,V), u (B,) -> tokens (B,); u is random, in [0, 1)"""
     generators = [np.random.default_rng([seed, row]) for row in range(len(ids))]
     for _ in range(n_tokens):
         u = np.array([generator.random() for generator in generators])
@@ -161,8 +161,8 @@ assert len(path) < 60, "the circle closes early"
 #
 # ## 2. Forward: four steps from scores to a token
 #
-# **Temperature.** Divide the logits by a number, the temperature T. (In shapes such as (B,T) the
-# letter is the length, as before.) Since p is proportional to exp(logit), this turns p into
+# **Temperature.** Divide the logits by a number, the temperature T. (So in this lesson a text has
+# the length L, and not T as before.) Since p is proportional to exp(logit), this turns p into
 # p^(1/T), up to a constant. At T = 1/2, a token that was twice as likely as another becomes four
 # times as likely. The *entropy* is the mean surprisal of what is drawn, $-\sum_v p_v \ln p_v$: 0
 # where one token is certain, ln V where all are equally likely.
@@ -202,21 +202,24 @@ assert np.isfinite(keep_top_k(np.array([[2.0, 1.0, 1.0, 0.0]]), 2)).sum() == 3, 
 
 # %% [markdown]
 # **Nucleus, or top-p.** After "Once upon a" one token is enough, after "there was a" eight are
-# likely: no fixed k suits both. So fix a share p of the probability instead: go down from the
-# likeliest token until this share is covered. There are two definitions, and both are in use:
+# likely: no fixed k suits both. So fix a share of the probability instead, called top-p: go down
+# from the likeliest token until this share is covered. There are two definitions, and both are in
+# use. Our four probabilities have the sums 0.5, 0.75, 0.9 and 1. Take a share of 0.8:
 #
-# - Holtzman et al. keep the smallest set whose sum *reaches* p.
-# - GPT-2's code keeps tokens as long as their sum is *at most* p, and at least one.
+# - Holtzman et al. keep the smallest set whose sum *reaches* the share: 0.9 does, with **three**
+#   tokens.
+# - GPT-2's code keeps tokens as long as their sum is *at most* the share, and at least one token:
+#   0.75 still is, with **two**.
 
 # %%
-def keep_nucleus(logits, p, paper=False):
+def keep_nucleus(logits, top_p, paper=False):
     descending = np.sort(logits, axis=-1)[:, ::-1]
     mass = softmax(descending).cumsum(axis=-1)
     if paper:
-        last = (mass < p).sum(axis=-1)  # the first token at which the sum reaches p
+        last = (mass < top_p).sum(axis=-1)  # the first token at which the sum reaches top_p
         last = np.minimum(last, logits.shape[-1] - 1)
     else:
-        last = (mass <= p).sum(axis=-1) - 1  # the last token at which the sum is at most p
+        last = (mass <= top_p).sum(axis=-1) - 1  # the last at which the sum is at most top_p
         last = np.maximum(last, 0)
     smallest_kept = np.take_along_axis(descending, last[:, None], axis=-1)
     return np.where(logits < smallest_kept, -np.inf, logits)
@@ -232,9 +235,9 @@ for top_p in (0.4, 0.6, 0.8, 0.95):
 assert sizes == [[1, 1], [1, 2], [2, 3], [3, 4]], "the paper keeps one token more, or as many"
 
 # %% [markdown]
-# They agree where the first token alone reaches p, or where a sum is exactly p. Otherwise the paper
-# keeps one token more (if no two are equal). "top-p 0.9" in one program is not "top-p 0.9" in
-# another.
+# They agree where the first token alone reaches the share, or where a sum is exactly the share.
+# Otherwise the paper keeps one token more. (Tokens of equal probability stay or go together, as in
+# top-k.) "top-p 0.9" in one program is not "top-p 0.9" in another.
 #
 # **The draw.** Lay the probabilities end to end on a stick of length 1. Draw a number u, uniform
 # between 0 and 1. The piece in which u lies is the token. Its index is the number of cumulative
@@ -344,38 +347,45 @@ n_changed = {}
 for size in (1e-6, 1e-2):
     there = draw(softmax(np.log(p_open) * (1 + size * direction))[None], u_many)
     n_changed[size] = int((here != there).sum())
-    print(f"logits times 1 +- {size:.0e}: {n_changed[size]:3} of {len(u_many):,} draws changed")
+    print(f"each logit changed by about {size:.0e} of itself: "
+          f"{n_changed[size]:3} of {len(u_many):,} draws changed")
 assert n_changed[1e-6] <= 2, "a difference of rounding changes almost no draw"
 assert n_changed[1e-2] > 100, "a difference of one in a hundred does"
 
 # %% [markdown]
 # ## 4. Collapse: what temperature does to the entropy, and which temperature fits
 #
-# Write z_v for the logits and b for 1/T, and let F be the logarithm of the softmax's denominator:
+# In the first table of section 2 the entropy rose with every temperature, from 0.01 to 1.386. We
+# show that it can never fall. Write z_v for the logits and b for 1/T, and let F be the logarithm of
+# the softmax's denominator:
 #
 # $$
 # F(b) = \ln \sum_v e^{b z_v}, \qquad \ln p_v = b z_v - F(b)
 # $$
 #
-# We need three derivatives. Lesson 02 found the derivative of F with respect to a score: it is the
-# probability. Here every score b z_v changes by z_v when b changes by 1, so
+# **Step 1: F changes by the mean logit.** Lesson 02 found the derivative of F with respect to a
+# score: it is the probability. Here every score b z_v changes by z_v when b changes by 1, so
 #
 # $$
 # F' = \sum_v p_v z_v = \mathrm{E}[z]
 # $$
 #
-# the mean logit. The derivative of ln p_v is then z_v - E[z], so p_v itself changes by
-# p_v (z_v - E[z]), and
+# **Step 2: the mean logit changes by the variance of the logits.** The derivative of ln p_v is z_v -
+# E[z], so p_v itself changes by p_v (z_v - E[z]), and
 #
 # $$
 # F'' = \sum_v p_v (z_v - \mathrm{E}[z]) z_v = \mathrm{E}[z^2] - \mathrm{E}[z]^2 = \mathrm{Var}(z)
 # $$
 #
-# The entropy is minus the mean of ln p:
+# **Step 3: the entropy** is minus the mean of ln p, which is F - b E[z]:
 #
 # $$
-# H = -\mathrm{E}[\ln p] = F - b F', \qquad
-# \frac{dH}{db} = F' - F' - b F'' = -b\,\mathrm{Var}(z), \qquad
+# H = F - b F' \qquad \frac{dH}{db} = F' - (F' + b F'') = -b\,\mathrm{Var}(z)
+# $$
+#
+# **Step 4: from b to T.** When T rises by a little, b = 1/T falls by 1/T^2 times as much:
+#
+# $$
 # \frac{dH}{dT} = \frac{dH}{db} \cdot \frac{-1}{T^2} = \frac{\mathrm{Var}(z)}{T^3}
 # $$
 #
@@ -401,8 +411,10 @@ for temperature in (0.5, 1.0, 2.0):
 # $$
 #
 # So at the best temperature, the logit that the model *expects* equals, on average, the logit of
-# the token that really *comes*. The derivative grows with b, because F'' is not negative. So we
-# can find its zero by halving an interval, on stories that the model has not seen:
+# the token that really *comes*. If the model expects more than what comes, it is too sure: the
+# derivative is positive, so a smaller b, which is a higher T, has a lower loss. If it expects less,
+# it is too unsure. The derivative grows with b, because F'' is not negative. So we can find its zero
+# by halving an interval, on stories that the model has not seen:
 
 # %%
 def beginnings(ids):
@@ -423,6 +435,8 @@ def logits_of(rows):
 contexts = beginnings(unseen)  # (B,101)
 z, z_real = logits_of(contexts)
 print(f"{len(contexts)} unseen stories, {z_real.size:,} tokens")
+expected = (softmax(z) * z).sum(axis=-1).mean()
+print(f"at T = 1 the model expects a logit of {expected:.3f}; what comes has {z_real.mean():.3f}")
 
 # %%
 def best_b(z, z_real):
@@ -438,9 +452,14 @@ BEST = 1 / best_b(z, z_real)
 print(f"the best temperature is {BEST:.2f}")
 
 # %% [markdown]
-# How sure is that number? Stories are independent of each other, tokens are not. So take the slope
-# of each story, and the standard error of their mean. Divided by F'' it is the standard error of b;
-# times T^2 it is that of T. For comparison, the same for stories that the model was trained on:
+# How sure is that number? In three steps:
+#
+# 1. The derivative above is a mean over stories, with a standard error s. (Stories are independent
+#    of each other, tokens are not.)
+# 2. Where is it 0? Its slope in b is F''. So where it is wrong by s, its zero is wrong by s / F''.
+# 3. T is 1/b. So where b is wrong by s / F'', T is wrong by T^2 times as much (step 4 above).
+#
+# For comparison, the same for stories that the model was trained on:
 
 # %%
 def error_of(best, z, z_real):
@@ -472,8 +491,7 @@ assert loss_known > loss_new - 0.03, "the stories of the training are no easier"
 # And what do top-k and top-p cut away, at all places of the unseen stories?
 
 # %%
-P = softmax(z)
-mass = (-np.sort(-P, axis=-1)).cumsum(axis=-1)
+mass = (-np.sort(-softmax(z), axis=-1)).cumsum(axis=-1)  # the sums, from the likeliest down
 nucleus = np.maximum((mass <= 0.9).sum(axis=-1), 1)
 real_rank = (z_real[:, None] < z).sum(axis=-1)  # how many tokens were likelier
 tail, real_tail = 1 - mass[:, 4].mean(), (real_rank >= 5).mean()
@@ -481,13 +499,17 @@ print(f"top-p 0.9 keeps {nucleus.min()} to {nucleus.max()} tokens, median {np.me
 print(f"top-k 5 cuts away {tail:.2%} of the probability, in one place {1 - mass[:, 4].min():.0%}")
 print(f"the real token is not among the first 5 in {real_tail:.2%} of all places")
 without_tail = mass[:, 4].reshape(len(contexts), -1).prod(axis=-1)  # no such draw in 100 places
-print(f"of texts of 100 draws, {1 - without_tail.mean():.0%} have a token outside the first 5")
+in_tail = (real_rank >= 5).reshape(len(contexts), -1).any(axis=-1)
+print(f"a token outside the first 5 is in {1 - without_tail.mean():.0%} of texts of 100 draws, "
+      f"and in {in_tail.mean():.0%} of the stories")
 assert nucleus.min() == 1 and nucleus.max() > 5, "a nucleus fits its size to the place"
 assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the real one"
 
 # %% [markdown]
 # A fixed k is too many in one place and too few in the next. And the tail, the tokens behind the
-# first five, is *not* empty in real text: to cut it removes real words too. Then why cut? A reason
+# first five, is *not* empty in real text: to cut it removes real words too. At a single place it is
+# small. But a text has many places, and nearly every text of 100 draws goes into the tail somewhere,
+# as nearly every story does (the last line). Then why cut? A reason
 # that is often given, and a guess here: an author who writes a rare word knows how to go on; a
 # model that has drawn one by chance has seldom seen such a beginning.
 #
@@ -650,7 +672,7 @@ print(f"{len(texts)} kinds of text:", ", ".join(texts), "- each", real.shape)
 
 # %%
 def surprisal(ids):
-    """ids (B,T) -> (B,T-1): -ln p of each token, given those before it"""
+    """ids (B,L) -> (B,L-1): -ln p of each token, given those before it"""
     q = softmax(model.forward(ids[:, :-1], grad=False)[0].astype(np.float64))
     return -np.log(np.take_along_axis(q, ids[:, 1:, None], axis=-1)[..., 0])
 
@@ -709,13 +731,20 @@ assert spread["greedy"] < spread["real"] / 2 < spread["T = 1"] < 2 * spread["rea
 # at T = 1 cost about what real stories cost, and vary about as much. Why do drawn texts come near
 # to the real cost?
 #
-# The first part is section 4: at the best temperature the expected logit equals, on average, the
-# real one. Multiply both by b, and subtract both from F: one side becomes the entropy F - b E[z],
-# the other the loss F - b z_y. So at the best temperature the average entropy equals the average
-# loss, and T = 1 is near it. This is about *one* draw in a real context. The second part must be
-# measured: in its own text the model goes on after its own mistakes, which it never met in
-# training. If this made it unsure, its surprisal would grow from draw to draw. (A text can also
-# become wrong while the model is sure of it. This test cannot see that; lesson 11 counts faults.)
+# The first part is section 4. At the best temperature the expected logit equals, on average, the
+# real one. Multiply both by b, and subtract both from F:
+#
+# $$
+# \mathrm{E}[z] = z_y \quad \text{(on average)} \qquad \Rightarrow \qquad
+# \underbrace{F - b\,\mathrm{E}[z]}_{\text{the entropy}} =
+# \underbrace{F - b\,z_y}_{\text{the loss}} \quad \text{(on average)}
+# $$
+#
+# T = 1 is near the best temperature, so there the two are nearly equal. This is about *one* draw in
+# a real context. The second part must be measured: in its own text the model goes on after its own
+# mistakes, which it never met in training. If this made it unsure, its surprisal would grow from
+# draw to draw. (A text can also become wrong while the model is sure of it. This test cannot see
+# that; lesson 11 counts faults.)
 
 # %%
 real_logits = model.forward(real[:, :-1], grad=False)[0].astype(np.float64)
@@ -837,9 +866,13 @@ assert same and not one_more, "the slice in `next_logits` forgets the first 20, 
 
 # %% [markdown]
 # What does that cost? Late in a story, take away its first 40 tokens. Then three things change:
-# what they said is missing, the start token is missing, and all others have another position. To
-# separate the first from the other two, we also leave all others in their place and put the first
-# 40 tokens of *another* story before them:
+#
+# 1. what these tokens said is missing;
+# 2. the start token is missing;
+# 3. all other tokens have another position.
+#
+# To see the first alone, put the first 40 tokens of *another* story in their place. Then there is a
+# start token, and the others keep their position:
 
 # %%
 SLID, LATE = 40, 80
