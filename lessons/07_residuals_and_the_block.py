@@ -88,9 +88,6 @@ print("parameters:", sum(math.prod(shape) for shape in shapes))
 # - the length (norm) of the gradient, which is 1 at the top;
 # - the *mean cosine* of two positions: 0 means that their vectors are at right angles, 1 that all
 #   positions hold the same vector, up to a factor.
-#
-# Two more arguments are for controls: `parts` leaves out a kind of sub-layer, and `seed` chooses
-# other random numbers.
 
 # %%
 def mean_cosine(x):  # of all pairs of positions of the first sequence
@@ -98,17 +95,18 @@ def mean_cosine(x):  # of all pairs of positions of the first sequence
     return (unit @ unit.T)[np.triu_indices(len(unit), 1)].mean()
 
 
-def up(depth, plus, norm, parts="am", seed=0):
+def up(depth, plus, norm, attention=True, mlp=True, seed=0):
     """The caches of all sub-layers from bottom to top, and the mean cosine at every height."""
     rng, one, zero = np.random.default_rng(seed), np.ones(C), np.zeros(C)
     x, _ = ops.layernorm_forward(rng.normal(size=(B, T, C)), one, zero)
     caches, cosines = [], [mean_cosine(x)]
     for _ in range(depth):
-        w = new_block(rng, C, STD)
-        attention = ("a", attend_forward, attend_backward, (*w[:4], NH))
-        mlp = ("m", ops.mlp_forward, ops.mlp_backward, w[6:10])
-        chosen = [sub_layer[1:] for sub_layer in (attention, mlp) if sub_layer[0] in parts]
-        for forward_of, backward_of, weights_of in chosen:
+        w, sub_layers = new_block(rng, C, STD), []
+        if attention:
+            sub_layers.append((attend_forward, attend_backward, (*w[:4], NH)))
+        if mlp:
+            sub_layers.append((ops.mlp_forward, ops.mlp_backward, w[6:10]))
+        for forward_of, backward_of, weights_of in sub_layers:
             f, cache = forward_of(x, *weights_of)
             x = x + f if plus else f
             x, ln = ops.layernorm_forward(x, one, zero) if norm else (x, None)
@@ -127,7 +125,7 @@ def down(caches, plus, sub_layers=True):
     for backward_of, cache, ln in reversed(caches):
         dx = dx if ln is None else ops.layernorm_backward(dx, ln)[0]
         df = backward_of(dx, cache)[0] if sub_layers else np.zeros_like(dx)
-        dx = dx + df if plus else df  # with a plus there are two paths: section 2
+        dx = dx + df if plus else df  # section 2 says why: with a plus there are two paths
         lengths.append(np.linalg.norm(dx))
     return lengths[::-1]
 
@@ -135,41 +133,29 @@ def down(caches, plus, sub_layers=True):
 DEPTHS = (2, 4, 8, 12, 24)
 KINDS = {"f(x)": (0, 0), "LN(f(x))": (0, 1), "x + f(x)": (1, 0), "LN(x + f(x))": (1, 1)}
 lengths, cosines = {}, {}
-print("length of the gradient at the bottom   ", *(f"{depth:7}" for depth in DEPTHS), " blocks")
 for kind, (plus, norm) in KINDS.items():
     for depth in DEPTHS:
         kept, cosines[kind, depth] = up(depth, plus, norm)
         lengths[kind, depth] = down(kept, plus)
-    at_bottom = [lengths[kind, depth][0] for depth in DEPTHS]
-    print(f"  each sub-layer gives {kind:16}", *(f"{length:7.0e}" for length in at_bottom))
-
-# %%
-print("mean cosine of two positions at the top of", *DEPTHS, "blocks")
-for kind in KINDS:
-    at_top = [cosines[kind, depth][-1] for depth in DEPTHS]
-    print(f"  each sub-layer gives {kind:16}", *(f"{cosine:7.2f}" for cosine in at_top))
-alone = {parts: [up(depth, 0, 1, parts)[1][-1] for depth in DEPTHS] for parts in "am"}
-for parts, name in (("a", "LN(attention(x))"), ("m", "LN(MLP(x))")):
-    print(f"  one kind only:  {name:21}", *(f"{cosine:7.2f}" for cosine in alone[parts]))
-by_seed = np.array([up(24, 1, 1, seed=seed)[1] for seed in range(5)])
-for depth in (12, 24):
-    seeds = ", ".join(f"{cosine:.2f}" for cosine in by_seed[:, 2 * depth])
-    print(f"LN(x + f(x)), {depth} blocks, seeds 0 to 4: {seeds}")
-assert alone["a"][-1] > 0.999 and alone["m"][-1] < 0.8, "attention alone does it, MLPs do not"
-assert by_seed[:, 24].max() < by_seed[:, 48].max() < 0.8, "with a plus: slower"
+    print(f"{kind:12} 24 blocks: gradient at the bottom {lengths[kind, 24][0]:5.0e}, "
+          f"mean cosine at the top {cosines[kind, 24][-1]:.2f}")
 
 # %%
 from minigpt import plot
 
 figure, (left, right) = plot.plt.subplots(1, 2, figsize=(10.5, 4.6))
 for kind, color in zip(KINDS, ("tab:red", "tab:orange", "tab:purple", "tab:green"), strict=True):
-    left.semilogy(np.arange(49) / 2, lengths[kind, 24], color=color, label=kind)
-    right.plot(np.arange(49) / 2, cosines[kind, 24], color=color, label=kind)
+    look = {"color": color, "label": kind}
+    if kind == "f(x)":
+        look |= {"linestyle": "--", "zorder": 3}  # above the orange line, which it nearly covers
+    left.semilogy(np.arange(49) / 2, lengths[kind, 24], **look)
+    right.plot(np.arange(49) / 2, cosines[kind, 24], **look)
 left.set(title="Length of the gradient (1 at the top)", xlabel="height in blocks")
 right.set(title="Mean cosine of two positions", xlabel="height in blocks")
 right.legend(title="each sub-layer gives", loc="lower right", fontsize=11)
 plot.save(figure, "07_tower.png")
 assert lengths["f(x)", 24][0] < 1e-24, "f(x): the gradient vanishes"
+assert 5 < lengths["LN(f(x))", 24][0] < 100, "LN(f(x)): it does not"
 assert lengths["x + f(x)", 24][0] > 100, "x + f(x): the gradient grows"
 for depth in DEPTHS:
     assert 0.5 < lengths["LN(x + f(x))", depth][0] < 2, "with both, it keeps its length"
@@ -185,17 +171,44 @@ assert np.allclose(closer, [0.46, 0.72], atol=0.02), "with it, they stay apart f
 #   After 24 blocks less than 1e-24 is left. A step of plain gradient descent is the gradient
 #   times a rate, so it would leave the lowest layers where they are: this is the **vanishing
 #   gradient**.
-# - `LN(f(x))`: LayerNorm restores the size. But the right panel shows that after two blocks all
-#   positions are nearly *the same*. The length of the gradient does not show this. The cause is the
-#   attention: alone it does the same (1.00 after 24 blocks). The MLPs alone come to 0.5 to 0.7, and
-#   stay there, even after 100 blocks (five seeds, not run here). Dong et al.
-#   prove it for attention without residuals and MLPs: averages over the positions differ less than
-#   the positions themselves. LayerNorm restores the size and not the differences.
+# - `LN(f(x))`: LayerNorm restores the size, and the gradient does not vanish. (At the bottom it is
+#   even about 20 times as long as at the top.) But the right panel shows that after two blocks all
+#   positions are nearly *the same*. The length of the gradient does not show this.
 # - `x + f(x)`: the gradient survives. But it grows on its way down: after 24 blocks it is more than
 #   a hundred times as long.
 # - `LN(x + f(x))`: the gradient keeps its length. The positions come closer too, only more
-#   slowly: the mean cosine is 0.46 after twelve blocks and 0.72 after 24; after 100 they have
-#   arrived. (Four other seeds give 0.16 to 0.42 and 0.40 to 0.77.) GPT-1's blocks have this form.
+#   slowly: the mean cosine is 0.46 after twelve blocks and 0.72 after 24. GPT-1's blocks have this
+#   form.
+#
+# Two questions are open. Which sub-layer makes the positions alike? And would other random numbers
+# give the same? So we leave out one kind of sub-layer, take five seeds, and go up to 100 blocks:
+
+# %%
+print("mean cosine at the top, five seeds      12 blocks      24 blocks     100 blocks")
+controls = {
+    "LN(attention(x))": {"plus": False, "mlp": False},
+    "LN(MLP(x))": {"plus": False, "attention": False},
+    "LN(x + f(x))": {"plus": True},
+}
+spread = {}
+for name, options in controls.items():
+    by_seed = np.array([up(100, norm=True, seed=seed, **options)[1] for seed in range(5)])
+    in_a_block = by_seed.shape[1] // 100  # one sub-layer, or two
+    for depth in (12, 24, 100):
+        at_top = by_seed[:, in_a_block * depth]
+        spread[name, depth] = at_top.min(), at_top.max()
+    print(f"  {name:32}", *("   {:.2f} to {:.2f}".format(*spread[name, d]) for d in (12, 24, 100)))
+assert spread["LN(attention(x))", 24][0] > 0.999, "attention alone: all positions are the same"
+assert spread["LN(MLP(x))", 100][1] < 0.8, "MLPs alone: they stay apart"
+assert spread["LN(x + f(x))", 24][1] < 0.8 < 0.9 < spread["LN(x + f(x))", 100][0], "slower, but yes"
+
+# %% [markdown]
+# - **The attention makes the positions alike**, with every seed. The MLPs alone do not: they come to
+#   0.5 to 0.7 and stay there. Dong et al. prove it for attention without residuals and MLPs:
+#   averages over the positions differ less than the positions themselves. LayerNorm restores the
+#   size and not the differences.
+# - **The plus slows this down, and does not prevent it.** After twelve blocks, GPT-1's depth, the
+#   positions are far apart with every seed; after 100 blocks they are nearly the same.
 
 # %% [markdown]
 # ## 2. The residual: a path on which the gradient passes unchanged
@@ -536,28 +549,31 @@ assert all(result.error < 1e-8 for result in of_block), "all 13 gradients are ri
 # %% [markdown]
 # **The trap: it trains, so it must be right.** An easy mistake is to forget one of the two plus
 # signs of the backward. We train a small model with the right backward, with each of these two
-# mistakes, and once without plus signs in the forward *and* the backward. In the forward, `plus_1`
-# and `plus_2` say what is added to the results of attention and MLP. In the backward, `added` says
-# which of the two plus signs are there: "x" for `x +`, "n" for `n +`.
+# mistakes, and once without plus signs in the forward *and* the backward. So here is the block once
+# more, with switches: `x_plus` and `n_plus` say whether `x +` and `n +` are there. (The last
+# question of this section needs one more: `second` is what the second sum starts from.)
 
 # %%
-def other_forward(x, *w, n_head, plus_1="x", plus_2="n"):
-    """The block, with a choice of what is added in each half; "" adds nothing."""
+def other_forward(x, *w, n_head, x_plus=True, n_plus=True, second="n"):
     a, c1 = attend_forward(x, *w[:4], n_head)
-    n, c3 = ops.layernorm_forward(x + a if plus_1 else a, *w[4:6])
+    s1 = x + a if x_plus else a
+    n, c3 = ops.layernorm_forward(s1, *w[4:6])
     m, c4 = ops.mlp_forward(n, *w[6:10])
-    out, c6 = ops.layernorm_forward({"n": n, "x": x, "": 0}[plus_2] + m, *w[10:])
+    start = n if second == "n" else x
+    s2 = start + m if n_plus else m
+    out, c6 = ops.layernorm_forward(s2, *w[10:])
     return out, (c1, c3, c4, c6)
 
 
-def other_backward(dout, cache, added="xn"):
-    """The block's backward, with the plus signs whose letters are in `added`."""
+def other_backward(dout, cache, x_plus=True, n_plus=True):
     c1, c3, c4, c6 = cache
     dn, *dln_2 = ops.layernorm_backward(dout, c6)
     dm, *dmlp = ops.mlp_backward(dn, c4)
-    dx, *dln_1 = ops.layernorm_backward(dn + dm if "n" in added else dm, c3)
+    dn = dn + dm if n_plus else dm
+    dx, *dln_1 = ops.layernorm_backward(dn, c3)
     da, *dattention = attend_backward(dx, c1)
-    return dx + da if "x" in added else da, *dattention, *dln_1, *dmlp, *dln_2
+    dx = dx + da if x_plus else da
+    return dx, *dattention, *dln_1, *dmlp, *dln_2
 
 
 as_it_is = other_backward(dout, other_forward(x, *weights, n_head=nh)[1])[0]
@@ -620,12 +636,12 @@ print(f"loss before the first update {one_step[0]:.2f}; guessing gives ln {V} = 
 # %%
 from functools import partial
 
-no_plus = partial(other_forward, plus_1="", plus_2="")
+no_plus = {"x_plus": False, "n_plus": False}
 runs = {
     "right": (other_forward, other_backward),
-    "backward without x +": (other_forward, partial(other_backward, added="n")),
-    "backward without n +": (other_forward, partial(other_backward, added="x")),
-    "no plus anywhere": (no_plus, partial(other_backward, added="")),
+    "backward without x +": (other_forward, partial(other_backward, x_plus=False)),
+    "backward without n +": (other_forward, partial(other_backward, n_plus=False)),
+    "no plus anywhere": (partial(other_forward, **no_plus), partial(other_backward, **no_plus)),
 }
 curves, models, final, wrong = {}, {}, {}, {}
 print("                       loss: start   end   wrong gradients")
@@ -634,7 +650,7 @@ for name, (forward_of, backward_of) in runs.items():
     final[name] = curves[name][-50:].mean()
     checked = gradcheck.check(forward_of, backward_of, (x, *weights), {"n_head": nh}, NAMES)
     wrong[name] = [result.name for result in checked if result.word != "happy"]
-    listed = ", ".join(wrong[name]) or "none"
+    listed = f"{len(wrong[name])} of 13: {', '.join(wrong[name])}" if wrong[name] else "none"
     print(f"{name:22} {curves[name][0]:11.2f} {final[name]:6.2f}  {listed}")
 
 # %%
@@ -663,10 +679,13 @@ assert wrong["backward without x +"] == ["x"], "all 12 parameters check out"
 # with the right one it falls to 0.95. If you have seen no other curve, you suspect nothing. So a
 # falling loss proves little.
 #
-# Now the last column of the table. Without `x +`, **all 12 parameters of the block check out**.
-# Only dx is wrong, the gradient for the blocks below. A check of parameters alone, on one block,
-# finds nothing. (Without `n +`, the gradients of LN1 and of the attention are wrong too: see the
-# table.) So check every input *and* every parameter.
+# Now the last column of the table: how many of the block's 13 gradients are wrong?
+#
+# - Without `n +`, seven: dx, and all of LN1 and of the attention.
+# - Without `x +`, one: dx, the gradient for the blocks below. **All 12 parameters check out.** A
+#   check of parameters alone, on one block, finds nothing.
+#
+# So check every input *and* every parameter.
 #
 # The last run has no plus signs in the forward, and the backward that belongs to it. Its
 # gradients are right, and in these 400 updates, at this rate, it learns how frequent each letter
@@ -683,11 +702,11 @@ assert wrong["backward without x +"] == ["x"], "all 12 parameters check out"
 draw = np.random.default_rng(3)
 stream, _ = ops.layernorm_forward(draw.normal(size=(B, T, C)), np.ones(C), np.zeros(C))
 start_weights = new_block(draw, C, STD)
-from_n, from_x = (other_forward(stream, *start_weights, n_head=NH, plus_2=p)[0] for p in "nx")
+from_n, from_x = (other_forward(stream, *start_weights, n_head=NH, second=p)[0] for p in "nx")
 apart = np.linalg.norm(from_x - from_n) / np.linalg.norm(from_n)
 everywhere = np.arange(len(ids) - LENGTH)
 as_trained, rewired = (
-    predict(models["right"], partial(other_forward, plus_2=p), everywhere)[0] for p in "nx"
+    predict(models["right"], partial(other_forward, second=p), everywhere)[0] for p in "nx"
 )
 print("the second sum starts from x instead of n:")
 print(f"  the output of a fresh block differs by {100 * apart:.0f} %")
@@ -701,7 +720,7 @@ assert rewired > as_trained + 0.5, "weights trained with n need n"
 #
 # ## 7. See it: what the direct path keeps
 #
-# Every LayerNorm of GPT-1 stands *on* the stream, so every path from top to bottom passes all of
+# Every LayerNorm of GPT-1 is *on* the stream, so every path from top to bottom passes all of
 # them, and each divides by the standard deviation of its sum. Does the direct path, past all
 # sub-layers, then vanish as well? We measure it in the fresh network of section 1: once with all
 # paths, once with the direct path alone (all sub-layer gradients set to 0).
@@ -716,6 +735,8 @@ for depth in DEPTHS:
     of_all = lengths["LN(x + f(x))", depth][0]
     print(f"{depth:6} {of_all:10.2f} {direct[depth][0]:19.2f} {divided[depth]:20.2f}")
     assert abs(direct[depth][0] - divided[depth]) < 0.03, "the divisions are nearly all of it"
+first, second_norm = (1 / ln.rstd.mean() for _, _, ln in kept[:2])
+print(f"the two LayerNorms of the first block divide by {first:.2f} and {second_norm:.2f}")
 
 figure, axes = plot.plt.subplots(figsize=(7.5, 4.2))
 heights = np.arange(49) / 2
@@ -731,11 +752,11 @@ assert 0.5 < lengths["LN(x + f(x))", 24][0] < 2, "all paths together keep the le
 # %% [markdown]
 # In this fresh network with twelve blocks, GPT-1's depth, the direct path alone keeps 0.38 of the
 # gradient (at 24 blocks, in the picture, less than 0.2). A fresh sub-layer adds little to the
-# stream (the black numbers in the picture of section 4), so each LayerNorm divides by a number
-# near 1: by 1.02 and 1.05 in the first block. But there are 24 such divisions in twelve blocks,
-# and the last column shows that together they explain nearly all of it. (The projections of
-# lesson 06 take away little.) What the direct path loses, the paths through the sub-layers bring
-# back: together they keep the length.
+# stream, so each LayerNorm divides by a number near 1: the last line shows it for the first block.
+# But there are 24 such divisions in twelve blocks. If each is by 1.04, together they are by
+# 1.04^24 = 2.6, and 1 / 2.6 = 0.38. The last column shows that the real divisions explain nearly
+# all of the loss. (The projections of lesson 06 take away little.) What the direct path loses, the
+# paths through the sub-layers bring back: together they keep the length.
 #
 # This says nothing yet about training. Lesson 09 measures when such a network needs a warm-up of
 # its learning rate, and lesson 16 what changes if LayerNorm is moved off the stream, as in GPT-2.
@@ -796,7 +817,8 @@ assert by_dropout == 0, "no mask is stored"
 # %%
 part_key = ops.Key.of(0, 1)
 whole, _ = ops.dropout_forward(np.ones((4, 6)), rate=0.5, key=part_key)
-second, _ = ops.dropout_forward(np.ones((2, 6)), rate=0.5, key=part_key._replace(row=2))
+of_second_half = part_key._replace(row=2)  # a key also holds the row at which its array begins
+second, _ = ops.dropout_forward(np.ones((2, 6)), rate=0.5, key=of_second_half)
 print("rows 2 and 3 of a batch of four       the same two rows alone")
 for of_four, by_itself in zip(whole[2:], second, strict=True):
     print(f"{of_four.astype(int)!s:37} {by_itself.astype(int)}")
