@@ -192,7 +192,8 @@ def hidden_forward(w, ids, n_head, rate=0.0, key=None):
     return h, (c1, c2, c3, caches)
 
 
-tiny_ids, tiny_targets = np.array([[[1, 4, 2]], [[4, 2, 0]]])
+tiny_ids = np.array([[1, 4, 2]])
+tiny_targets = np.array([[4, 2, 0]])  # after 1 comes 4, after 4 comes 2
 print(f"h has shape {hidden_forward(tiny, tiny_ids, n_head=2)[0].shape}")
 
 # %%
@@ -229,8 +230,9 @@ tiny_dx, tiny_gradients = block_backward(np.ones_like(tiny_out), tiny_cache)
 print(f"dx {tiny_dx.shape}, and {len(tiny_gradients)} gradients")
 
 # %% [markdown]
-# Before the whole model, look at its two ends, with one block between them. Every line of `ends`
-# has its line in `ends_backward`. Three of them are new:
+# The whole model has a loop, and names in a dictionary: a wrong line in it would be hard to find. So
+# first its two ends alone, with a single block between them. There each line can be checked by
+# itself. Every line of `ends` has its line in `ends_backward`, and three of them are new:
 #
 # - `h_0 = e + p` is a sum. Both tables get the same upstream gradient.
 # - `p` (T,C) is added to all B sequences. Its gradient is the sum over the batch.
@@ -294,9 +296,10 @@ def hidden_backward(dh, cache):
     c1, c2, c3, caches = cache
     d = {}
     # h = block(h), n_layer times
-    for i, of_block in reversed(list(enumerate(caches))):
-        dh, gradients = block_backward(dh, of_block)
-        d |= dict(zip(names_of_block(i), gradients, strict=True))
+    for i in reversed(range(len(caches))):
+        dh, gradients = block_backward(dh, caches[i])
+        for name, gradient in zip(names_of_block(i), gradients, strict=True):
+            d[name] = gradient
     # h = dropout(e + p)
     dsum = ops.dropout_backward(dh, c3)
     # p = positions[0..T-1], the same for every sequence
@@ -490,48 +493,61 @@ assert abs(p_now - 0.003) < 0.001, "the likeliest token, but its probability is 
 # each fresh sub-layer adds little to it. So the vector at the top still points towards that row.
 # And the head, which is the *same table*, gives a high score to rows that point as $h$ does.
 #
-# This explanation names two causes: the tied table, and the `x +` of the residuals. If it is true,
-# taking away either one must end the repetition.
+# This explanation names two causes, and each can be tested:
+#
+# 1. **The tied table.** Give the head a table of its own. Then the repetition must end.
+# 2. **The stream carries the row.** In the first sum, x + attention(x), exchange the x for the row of
+#    *another* token, and nothing else: the attention still reads the real one. Then the model must
+#    repeat the other token.
 
 # %%
-def without_residuals(ids):
-    """The full model in which each sub-layer replaces its input instead of adding to it."""
-    h = table[ids] + full["positions_embed.weight"][: ids.shape[-1]]
-    for i in range(12):
-        u = [full[name] for name in names_of_block(i)]
-        qkv, _ = ops.linear_forward(h, *u[:2])
-        a, _ = ops.linear_forward(ops.self_attention_forward(qkv, 12)[0], *u[2:4])
-        m, _ = ops.mlp_forward(ops.layernorm_forward(a, *u[4:6])[0], *u[6:10])
-        h, _ = ops.layernorm_forward(m, *u[10:])
+def other_in_the_stream(ids, others):
+    """The full model; the stream begins with the rows of `others`, the attention reads `ids`."""
+    places = full["positions_embed.weight"][: ids.shape[-1]]
+    u = [full[name] for name in names_of_block(0)]
+    qkv, _ = ops.linear_forward(table[ids] + places, *u[:2])
+    a, _ = ops.linear_forward(ops.self_attention_forward(qkv, 12)[0], *u[2:4])
+    n, _ = ops.layernorm_forward(table[others] + places + a, *u[4:6])
+    m, _ = ops.mlp_forward(n, *u[6:10])
+    h, _ = ops.layernorm_forward(n + m, *u[10:])
+    for i in range(1, 12):
+        h, _ = block_forward(h, [full[name] for name in names_of_block(i)], 12)
     return h
 
 
 own_head = np.float32(0.02) * np.random.default_rng(1).standard_normal(table.shape, np.float32)
 untied = echoes(h_full, own_head)[1]
-no_plus = echoes(without_residuals(now[None])[0], table)[1]
-for what, rate_of in (("GPT-1", share), ("a head of its own", untied), ("no residuals", no_plus)):
-    print(f"{what:18} repeats at {100 * rate_of:5.1f} % of the positions")
-assert untied < 0.02 and no_plus < 0.02, "without either cause, there is no repetition"
+others = np.random.default_rng(2).integers(0, 40478, size=256)
+exchanged, read = echoes(other_in_the_stream(now[None], others[None])[0], table)
+other = float(np.mean(exchanged.argmax(axis=-1) == others))
+print(f"GPT-1:                  repeats the token it has read at {share:.0%} of the positions")
+print(f"a head of its own:      at {untied:.0%}")
+print(f"another in the stream:  at {read:.0%}; the other token at {other:.0%}")
+assert untied < 0.02, "without the tied table, there is no repetition"
+assert read < 0.02 and other > 0.9, "what the stream begins with is repeated"
 
 # %% [markdown]
-# In this model, taking away either one ends the repetition. (Without residuals much else in h
-# changes as well. Later lessons call the repetition *the echo*.)
+# Both predictions come true, in this model.
 #
-# And why is the loss 10.78, a little above ln 40478? The echo hardly changes it: its probability
-# is the highest of 40,478, but it is only 0.003. LayerNorm gives $h$ the length $\sqrt{768}$, and
-# the numbers of a row have standard deviation 0.02. So the score of a row that has nothing to do
-# with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are normal, the mean of
-# exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$. With
-# weights of 0.06 in place of 0.02, $s^2$ is nine times as large, and the first loss about 12.
+# And why is the loss 10.78, a little above ln 40478? The repetition hardly changes it: its
+# probability is the highest of 40,478, but it is only 0.003. LayerNorm gives $h$ the length
+# $\sqrt{768}$, and the numbers of a row have standard deviation 0.02. So the score of a row that
+# has nothing to do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are normal, the
+# mean of exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$.
+# With weights of 0.06 in place of 0.02, $s^2$ is nine times as large, and the first loss about 12.
 
 # %% [markdown]
 # ## 6. See it: what a token costs
 #
-# The parameters are counted. Arithmetic of a forward pass: a weight of a matrix product costs two
-# operations for each token. The scores of attention cost T C multiplications and as many
-# additions, and so does the weighted sum: together $4TC$ (an upper bound: the mask hides half of
-# it on average). Memory: we run one block of the real size with the library's reference
-# operations and measure its caches, that is, what the forward pass keeps for the backward pass.
+# The parameters are counted. **Arithmetic** of a forward pass, for each token, in one block:
+#
+# - A weight of a matrix product costs two operations, a multiplication and an addition. The $4C^2$
+#   weights of the attention cost 4.7 million, the $8C^2$ of the MLP 9.4 million.
+# - The scores of attention cost T C multiplications and as many additions, and so does the weighted
+#   sum: together $4TC$, 1.6 million. (An upper bound: the mask hides half of it on average.)
+#
+# **Memory**: we run one block of the real size with the library's reference operations and measure
+# its caches, that is, what the forward pass keeps for the backward pass.
 
 # %%
 block_0 = [full[name] for name in names_of_block(0)]
@@ -539,13 +555,18 @@ with ops.using("reference"):
     _, kept = block_forward(np.concatenate([h_full, h_full])[None], block_0, 12)  # 512 positions
 is_weight = {id(array) for array in block_0}
 activations = [[a for a in ops.arrays(c).values() if id(a) not in is_weight] for c in kept]
-# of 12 blocks; caches 0 to 3: attention, 4: LayerNorm, 5 and 6: MLP, 7: LayerNorm
-b = [12 * sum(a.nbytes for a in arrays) // T for arrays in activations]
+b = [12 * sum(a.nbytes for a in arrays) // T for arrays in activations]  # 12 blocks, for a token
+kept_by_attention = b[0] + b[1] + b[2] + b[3]
+kept_by_mlp = b[5] + b[6]
+kept_by_norms = b[4] + b[7]
+of_attention = 12 * (2 * 4 * C * C + 4 * T * C)  # operations for each token
+of_mlp = 12 * 2 * 8 * C * C
+of_norms = 12 * 2 * 10 * C  # two of them, about 10 operations for each number
 COST = {  # parameters; operations for each token; bytes to keep for each token
     "tables": (V * C + T * C, 0, 0),  # to take a row out of a table is no arithmetic
-    "attention": (SIZES["attention"], 12 * (2 * 4 * C * C + 4 * T * C), sum(b[:4])),
-    "MLP": (SIZES["MLP"], 12 * 2 * 8 * C * C, sum(b[5:7])),
-    "LayerNorm": (SIZES["LayerNorms"], 12 * 2 * 10 * C, b[4] + b[7]),  # about 10 a number
+    "attention": (SIZES["attention"], of_attention, kept_by_attention),
+    "MLP": (SIZES["MLP"], of_mlp, kept_by_mlp),
+    "LayerNorm": (SIZES["LayerNorms"], of_norms, kept_by_norms),
     "head": (0, 2 * V * C, 4 * (V + C)),  # no parameters of its own
 }
 totals = np.sum(list(COST.values()), axis=0)
