@@ -382,42 +382,57 @@ plot.save(figure, "05_slope.png")
 # x further *down*. That is no sign error: it is the true derivative there, and a backward pass that
 # sets negative slopes to 0 is wrong.
 #
-# Does GELU rescue the dead unit with a bias of -4? A gradient passes now. But look at its
-# direction. The table shows the average slope over the 1,000 examples of section 1. Suppose that
-# more output lowers the loss equally on every example: `dout` is -1. Then the step against the
-# gradient moves the bias by the rate times the average slope: up if it is positive. The last two
-# columns show where 1,000 such updates lead (with the rate 0.1).
+# Does GELU rescue the dead unit with a bias of -4? A gradient passes now. But in which direction?
+# Suppose that more output lowers the loss equally on each of the 1,000 examples of section 1: `dout`
+# is -1. Then an update adds the rate times the *average slope* to the bias. With the rate 0.1 and an
+# average slope of 0.5 the bias rises by 0.05; where the average slope is negative, it falls. Where
+# do 1,000 such updates lead? First the bias learns alone, then the weight learns too:
 
 # %%
 def relu_slope(x):
     return (x > 0).astype(float)
 
 
-def pushed(bias, slope_of):
-    """The bias after 1,000 updates for more output; the weight stays 1."""
+def pushed(bias, slope_of, weight_learns):
+    """The bias after 1,000 updates for more output; the weight begins at 1."""
+    weight = 1.0
     for _ in range(1000):
-        bias = bias + 0.1 * slope_of(noise + bias).mean()
+        slopes = slope_of(weight * noise + bias)
+        bias = bias + 0.1 * slopes.mean()
+        if weight_learns:
+            weight = weight + 0.1 * (slopes * noise).mean()
     return bias
 
 
-print("           average slope       after 1,000 updates")
-print("bias       ReLU     GELU       ReLU     GELU")
-average_slopes, later = {}, {}
+print("           average slope       bias, learning alone     and with its weight")
+print("bias       ReLU     GELU         ReLU     GELU           ReLU     GELU")
+mean_slope, alone, both = {}, {}, {}
 for bias in (0, -1, -2, -4):
-    average_slopes[bias] = relu_slope(noise + bias).mean(), slope(noise + bias).mean()
-    later[bias] = pushed(bias, relu_slope), pushed(bias, slope)
-    print(f"{bias:4}   {average_slopes[bias][0]:8.3f} {average_slopes[bias][1]:8.3f}", end="   ")
-    print(f"{later[bias][0]:8.2f} {later[bias][1]:8.2f}")
-assert average_slopes[-1][1] > 0 > average_slopes[-2][1], "between -1 and -2 the sign changes"
-assert average_slopes[-4][0] == 0 > average_slopes[-4][1], "no longer stuck, but pushed away"
-assert later[-4][0] == -4 and -5 < later[-4][1] < -4.1, "ReLU stays, GELU moves farther down"
-assert later[-2][1] < -2 < 0 < later[-2][0], "at -2 ReLU comes back, and GELU does not"
+    mean_slope[bias] = [slope_of(noise + bias).mean() for slope_of in (relu_slope, slope)]
+    alone[bias] = [pushed(bias, slope_of, False) for slope_of in (relu_slope, slope)]
+    both[bias] = [pushed(bias, slope_of, True) for slope_of in (relu_slope, slope)]
+    print(f"{bias:4}   {mean_slope[bias][0]:8.3f} {mean_slope[bias][1]:8.3f}", end="     ")
+    print(f"{alone[bias][0]:8.2f} {alone[bias][1]:8.2f}", end="       ")
+    print(f"{both[bias][0]:8.2f} {both[bias][1]:8.2f}")
+assert mean_slope[-1][1] > 0 > mean_slope[-2][1], "between -1 and -2 the sign changes"
+assert mean_slope[-4][0] == 0 > mean_slope[-4][1], "no longer stuck, but pushed away"
+
+# %%
+assert alone[-4][0] == both[-4][0] == -4, "at -4 ReLU stays"
+assert -5 < alone[-4][1] < -4.1 and -5 < both[-4][1] < -4.1, "and GELU moves farther down"
+assert alone[-2][1] < -2 < 0 < alone[-2][0], "at -2, the bias alone: ReLU comes back, not GELU"
+assert min(both[-2]) > 10, "with its weight, GELU comes back too"
+print(f"a GELU unit at -2: {alone[-2][1]:.2f} by its bias alone, {both[-2][1]:.2f} with its weight")
 
 # %% [markdown]
 # At -4 the ReLU unit cannot move. The GELU unit can move, but it moves the wrong way, away from
-# the examples. GELU removes the exact zero. In this example it does not revive the dead unit. At
-# -2 the ReLU unit does better: 17 examples still reach it, and it comes back, while the GELU unit
-# goes down. (Here only the bias learns. In a model the weights learn too.)
+# the examples, and so it does where its weight learns too. GELU removes the exact zero. In this
+# example it does not revive the dead unit.
+#
+# At -2 the bias alone seems to say that ReLU is better: 17 examples still reach the unit, and it
+# comes back, while the GELU unit goes down. **That is true only while the weight does not learn.**
+# With its weight, as in a model, the GELU unit comes back too: the weight grows, and with it the
+# number of examples that reach the unit.
 
 # %% [markdown]
 # ## 5. The MLP, its check, and the trap
@@ -502,10 +517,12 @@ assert all(result.error < 1e-8 for result in results), "GELU and the MLP are rig
 # %% [markdown]
 # **The trap: a tolerance that is made for noise.** This mistake is plausible: the tanh form in
 # the forward pass, and the slope of the *erf* form, which is the simpler formula, in the backward
-# pass. In float32, finite differences are noisy: the rounding error is the last digit divided by
-# eps (lesson 00). So a careless check uses eps = 1e-3 and accepts an error of 1 %. Both slopes
-# pass such a check. In float64 both would pass with 1 % too. But there a tolerance of 1e-7 is
-# possible.
+# pass. It changes the gradient by less than 0.1 %. Which check sees that?
+#
+# - **In float32** finite differences are noisy: the rounding error is the last digit divided by eps
+#   (lesson 00). So a careless check uses eps = 1e-3 and accepts an error of 1 %. The mistake passes.
+# - **In float64** the noise is far smaller, and a tolerance of 1e-7 is possible. Then the mistake is
+#   seen. (With a tolerance of 1 % it would pass here too.)
 
 # %%
 def erf_slope_backward(dout, cache):
