@@ -383,10 +383,10 @@ plot.save(figure, "05_slope.png")
 # sets negative slopes to 0 is wrong.
 #
 # Does GELU rescue the dead unit with a bias of -4? A gradient passes now. But in which direction?
-# Suppose that more output lowers the loss equally on each of the 1,000 examples of section 1: `dout`
-# is -1. Then an update adds the rate times the *average slope* to the bias. With the rate 0.1 and an
-# average slope of 0.5 the bias rises by 0.05; where the average slope is negative, it falls. Where
-# do 1,000 such updates lead? First the bias learns alone, then the weight learns too:
+# Suppose that more output lowers the loss equally on each of the 1,000 examples of section 1:
+# `dout` is -1. Then an update adds the rate times the *average slope* to the bias. With the rate
+# 0.1 and an average slope of 0.5 the bias rises by 0.05; where the average slope is negative, it
+# falls. Where do 1,000 such updates lead? First the bias learns alone, then the weight learns too:
 
 # %%
 def relu_slope(x):
@@ -404,20 +404,19 @@ def pushed(bias, slope_of, weight_learns):
     return bias
 
 
-print("           average slope       bias, learning alone     and with its weight")
-print("bias       ReLU     GELU         ReLU     GELU           ReLU     GELU")
+print("           average slope       the bias learns alone    its weight learns too")
+print("bias       ReLU     GELU          ReLU     GELU          ReLU     GELU")
 mean_slope, alone, both = {}, {}, {}
 for bias in (0, -1, -2, -4):
     mean_slope[bias] = [slope_of(noise + bias).mean() for slope_of in (relu_slope, slope)]
     alone[bias] = [pushed(bias, slope_of, False) for slope_of in (relu_slope, slope)]
     both[bias] = [pushed(bias, slope_of, True) for slope_of in (relu_slope, slope)]
-    print(f"{bias:4}   {mean_slope[bias][0]:8.3f} {mean_slope[bias][1]:8.3f}", end="     ")
-    print(f"{alone[bias][0]:8.2f} {alone[bias][1]:8.2f}", end="       ")
-    print(f"{both[bias][0]:8.2f} {both[bias][1]:8.2f}")
-assert mean_slope[-1][1] > 0 > mean_slope[-2][1], "between -1 and -2 the sign changes"
-assert mean_slope[-4][0] == 0 > mean_slope[-4][1], "no longer stuck, but pushed away"
+    columns = mean_slope[bias], alone[bias], both[bias]
+    print(f"{bias:4}   " + "      ".join(f"{r:8.3f} {g:8.3f}" for r, g in columns))
 
 # %%
+assert mean_slope[-1][1] > 0 > mean_slope[-2][1], "between -1 and -2 the sign changes"
+assert mean_slope[-4][0] == 0 > mean_slope[-4][1], "no longer stuck, but pushed away"
 assert alone[-4][0] == both[-4][0] == -4, "at -4 ReLU stays"
 assert -5 < alone[-4][1] < -4.1 and -5 < both[-4][1] < -4.1, "and GELU moves farther down"
 assert alone[-2][1] < -2 < 0 < alone[-2][0], "at -2, the bias alone: ReLU comes back, not GELU"
@@ -520,9 +519,10 @@ assert all(result.error < 1e-8 for result in results), "GELU and the MLP are rig
 # pass. It changes the gradient by less than 0.1 %. Which check sees that?
 #
 # - **In float32** finite differences are noisy: the rounding error is the last digit divided by eps
-#   (lesson 00). So a careless check uses eps = 1e-3 and accepts an error of 1 %. The mistake passes.
-# - **In float64** the noise is far smaller, and a tolerance of 1e-7 is possible. Then the mistake is
-#   seen. (With a tolerance of 1 % it would pass here too.)
+#   (lesson 00). So a careless check uses eps = 1e-3 and accepts an error of 1 %. The mistake
+#   passes.
+# - **In float64** the noise is far smaller, and a tolerance of 1e-7 is possible. Then the mistake
+#   is seen. (With a tolerance of 1 % it would pass here too.)
 
 # %%
 def erf_slope_backward(dout, cache):

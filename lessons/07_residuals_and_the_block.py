@@ -114,7 +114,6 @@ def up(depth, plus, norm, attention=True, mlp=True, seed=0):
             cosines.append(mean_cosine(x))
     return caches, cosines
 
-
 print("sub-layers of 12 blocks:", len(up(12, plus=True, norm=True)[0]))
 
 # %%
@@ -145,11 +144,9 @@ from minigpt import plot
 
 figure, (left, right) = plot.plt.subplots(1, 2, figsize=(10.5, 4.6))
 for kind, color in zip(KINDS, ("tab:red", "tab:orange", "tab:purple", "tab:green"), strict=True):
-    look = {"color": color, "label": kind}
-    if kind == "f(x)":
-        look |= {"linestyle": "--", "zorder": 3}  # above the orange line, which it nearly covers
-    left.semilogy(np.arange(49) / 2, lengths[kind, 24], **look)
-    right.plot(np.arange(49) / 2, cosines[kind, 24], **look)
+    look = {"color": color, "label": kind, "linewidth": 6 if kind == "f(x)" else 2}
+    left.semilogy(np.arange(49) / 2, lengths[kind, 24], **look)  # f(x) is wide, since at the right
+    right.plot(np.arange(49) / 2, cosines[kind, 24], **look)  # another line is drawn upon it
 left.set(title="Length of the gradient (1 at the top)", xlabel="height in blocks")
 right.set(title="Mean cosine of two positions", xlabel="height in blocks")
 right.legend(title="each sub-layer gives", loc="lower right", fontsize=11)
@@ -203,8 +200,8 @@ assert spread["LN(MLP(x))", 100][1] < 0.8, "MLPs alone: they stay apart"
 assert spread["LN(x + f(x))", 24][1] < 0.8 < 0.9 < spread["LN(x + f(x))", 100][0], "slower, but yes"
 
 # %% [markdown]
-# - **The attention makes the positions alike**, with every seed. The MLPs alone do not: they come to
-#   0.5 to 0.7 and stay there. Dong et al. prove it for attention without residuals and MLPs:
+# - **The attention makes the positions alike**, with every seed. The MLPs alone do not: they come
+#   to 0.5 to 0.7 and stay there. Dong et al. prove it for attention without residuals and MLPs:
 #   averages over the positions differ less than the positions themselves. LayerNorm restores the
 #   size and not the differences.
 # - **The plus slows this down, and does not prevent it.** After twelve blocks, GPT-1's depth, the
@@ -655,21 +652,16 @@ for name, (forward_of, backward_of) in runs.items():
 
 # %%
 figure, axes = plot.plt.subplots(figsize=(8, 4.6))
-for (name, curve), color in zip(
-    curves.items(), ("tab:green", "tab:blue", "tab:brown", "tab:red"), strict=True
-):
+colors = ("tab:green", "tab:blue", "tab:brown", "tab:red")
+for (name, curve), color in zip(curves.items(), colors, strict=True):
     axes.plot(np.convolve(curve, np.ones(20) / 20, "valid"), color=color, label=name)
 axes.axhline(only_letters, color="gray", linestyle=":", label="letter frequencies only")
 axes.set(title="Two wrong backward passes that train", xlabel="update", ylim=(0, 3.7))
 axes.set_ylabel("loss (nats per letter)")
 axes.legend(loc="lower left", fontsize=11)
 plot.save(figure, "07_wrong_but_training.png")
-assert final["right"] < 1.2, "the right model learns"
 ends = [final["right"], final["backward without x +"], final["backward without n +"]]
 assert np.allclose(ends, [0.95, 1.49, 1.34], atol=0.05), "the numbers of the text below"
-for letter in "xn":
-    forgetful = final[f"backward without {letter} +"]
-    assert final["right"] + 0.2 < forgetful < 2, "a wrong backward learns too, but less"
 assert abs(final["no plus anywhere"] - only_letters) < 0.1, "only letter frequencies"
 assert wrong["right"] == wrong["no plus anywhere"] == [], "these gradients are right"
 assert wrong["backward without x +"] == ["x"], "all 12 parameters check out"
@@ -735,8 +727,8 @@ for depth in DEPTHS:
     of_all = lengths["LN(x + f(x))", depth][0]
     print(f"{depth:6} {of_all:10.2f} {direct[depth][0]:19.2f} {divided[depth]:20.2f}")
     assert abs(direct[depth][0] - divided[depth]) < 0.03, "the divisions are nearly all of it"
-first, second_norm = (1 / ln.rstd.mean() for _, _, ln in kept[:2])
-print(f"the two LayerNorms of the first block divide by {first:.2f} and {second_norm:.2f}")
+of_first_block = " and ".join(f"{1 / ln.rstd.mean():.2f}" for _, _, ln in kept[:2])
+print(f"the two LayerNorms of the first block divide by {of_first_block}")
 
 figure, axes = plot.plt.subplots(figsize=(7.5, 4.2))
 heights = np.arange(49) / 2

@@ -230,8 +230,8 @@ tiny_dx, tiny_gradients = block_backward(np.ones_like(tiny_out), tiny_cache)
 print(f"dx {tiny_dx.shape}, and {len(tiny_gradients)} gradients")
 
 # %% [markdown]
-# The whole model has a loop, and names in a dictionary: a wrong line in it would be hard to find. So
-# first its two ends alone, with a single block between them. There each line can be checked by
+# The whole model has a loop, and names in a dictionary: a wrong line in it would be hard to find.
+# So first its two ends alone, with a single block between them. There each line can be checked by
 # itself. Every line of `ends` has its line in `ends_backward`, and three of them are new:
 #
 # - `h_0 = e + p` is a sum. Both tables get the same upstream gradient.
@@ -496,9 +496,9 @@ assert abs(p_now - 0.003) < 0.001, "the likeliest token, but its probability is 
 # This explanation names two causes, and each can be tested:
 #
 # 1. **The tied table.** Give the head a table of its own. Then the repetition must end.
-# 2. **The stream carries the row.** In the first sum, x + attention(x), exchange the x for the row of
-#    *another* token, and nothing else: the attention still reads the real one. Then the model must
-#    repeat the other token.
+# 2. **The stream carries the row.** In the first sum, x + attention(x), exchange the x for the row
+#    of *another* token, and nothing else: the attention still reads the real one. Then the model
+#    must repeat the other token.
 
 # %%
 def other_in_the_stream(ids, others):

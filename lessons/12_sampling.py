@@ -16,7 +16,7 @@
 # ## 1. Why: a model gives probabilities, and a text needs tokens
 #
 # A language model gives every token a probability. It does not choose one. To get a text, we choose
-# a token, append it, and run the model again. All text generation is this loop.
+# a token, append it, and run the model again.
 #
 # The model is the reference model of lesson 11. Its tokens are pieces of text as GPT-2 cuts them,
 # which is the subject of lesson 15. Here they are most often a word with the space before it.
@@ -130,32 +130,10 @@ assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beg
 
 # %% [markdown]
 # A second danger: suppose that a model reads only the last token, and writes "the cat and the".
-# After the first "the" it wrote "cat", so it writes "cat" again, without an end. How soon? That
-# depends on how far back it looks. A table of pairs (lesson 11) looks at one token. So as soon as
-# it writes a token for the second time, it runs in a circle. (`seen` are stories that the model
-# was trained on, `unseen` are others.)
-
-# %%
-def greedy_pairs(ids, first):
-    """The path of a table of pairs that always takes the most frequent follower of a token"""
-    pairs = np.zeros((V, V))
-    np.add.at(pairs, (ids[:-1], ids[1:]), 1)
-    path = [first]
-    while path[-1] not in path[:-1]:
-        path.append(int(pairs[path[-1]].argmax()))
-    return path
-
-
-seen, unseen = data.encode(data.load("stories:1000"), text, context=CONTEXT)
-path = greedy_pairs(seen, text.encode("Once")[0])
-back = path.index(path[-1])
-print(f"{text.decode(path[:back])}[{text.decode(path[back:-1])}][{text.decode(path[back:-1])}] …")
-print(f"it needs {len(path) - 1} steps to come back to a token; there are {V:,} tokens")
-assert len(path) < 60, "the circle closes early"
-
-# %% [markdown]
-# A Transformer reads CONTEXT tokens, so nothing *forces* it into a circle soon. Large models on
-# real text often repeat themselves all the same when they choose greedily (Holtzman et al.).
+# After the first "the" it wrote "cat", so it writes "cat" again, without an end: it runs in a
+# circle. A Transformer reads CONTEXT tokens, so nothing *forces* it into a circle soon. Large
+# models on real text often repeat themselves all the same when they choose greedily (Holtzman et
+# al.).
 #
 # So we draw at random, with the model's probabilities. How?
 #
@@ -370,8 +348,8 @@ assert n_changed[1e-2] > 100, "a difference of one in a hundred does"
 # F' = \sum_v p_v z_v = \mathrm{E}[z]
 # $$
 #
-# **Step 2: the mean logit changes by the variance of the logits.** The derivative of ln p_v is z_v -
-# E[z], so p_v itself changes by p_v (z_v - E[z]), and
+# **Step 2: the mean logit changes by the variance of the logits.** The derivative of ln p_v is z_v
+# - E[z], so p_v itself changes by p_v (z_v - E[z]), and
 #
 # $$
 # F'' = \sum_v p_v (z_v - \mathrm{E}[z]) z_v = \mathrm{E}[z^2] - \mathrm{E}[z]^2 = \mathrm{Var}(z)
@@ -413,8 +391,8 @@ for temperature in (0.5, 1.0, 2.0):
 # So at the best temperature, the logit that the model *expects* equals, on average, the logit of
 # the token that really *comes*. If the model expects more than what comes, it is too sure: the
 # derivative is positive, so a smaller b, which is a higher T, has a lower loss. If it expects less,
-# it is too unsure. The derivative grows with b, because F'' is not negative. So we can find its zero
-# by halving an interval, on stories that the model has not seen:
+# it is too unsure. The derivative grows with b, because F'' is not negative. So we can find its
+# zero by halving an interval, on stories that the model has not seen:
 
 # %%
 def beginnings(ids):
@@ -432,6 +410,7 @@ def logits_of(rows):
     return z, np.take_along_axis(z, rows[:, 1:].reshape(-1, 1), axis=-1)[:, 0]
 
 
+seen, unseen = data.encode(data.load("stories:1000"), text, context=CONTEXT)  # seen in training
 contexts = beginnings(unseen)  # (B,101)
 z, z_real = logits_of(contexts)
 print(f"{len(contexts)} unseen stories, {z_real.size:,} tokens")
@@ -508,10 +487,10 @@ assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the 
 # %% [markdown]
 # A fixed k is too many in one place and too few in the next. And the tail, the tokens behind the
 # first five, is *not* empty in real text: to cut it removes real words too. At a single place it is
-# small. But a text has many places, and nearly every text of 100 draws goes into the tail somewhere,
-# as nearly every story does (the last line). Then why cut? A reason
-# that is often given, and a guess here: an author who writes a rare word knows how to go on; a
-# model that has drawn one by chance has seldom seen such a beginning.
+# small, but nearly every text of 100 draws goes into it somewhere, as nearly every story does (the
+# last line). Then why cut? A reason that is often given, and a guess here: an author who writes a
+# rare word knows how to go on; a model that has drawn one by chance has seldom seen such a
+# beginning.
 #
 # ## 5. Check: how can a random function be wrong?
 #
@@ -763,8 +742,7 @@ assert abs(mean["T = 1"] / mean["real"] - 1) < 0.15, "its own text is as surpris
 assert growth < 2 * error_of_growth < 0.2, "no growth that these texts could show"
 
 # %% [markdown]
-# No growth is seen. (A guess at the reason: the world is small, and the model knows its sentences
-# well.)
+# No growth is seen.
 #
 # And which tokens surprise? One real story, and the greedy text from the same beginning:
 
@@ -811,7 +789,7 @@ for name, ids in texts.items():
 # At T = 1.5 a word is in a wrong place ("Every windy morning, word, Zoe").
 # Greedy sentences are in order, and they are always the same ones. At T = 1 text is *typical*.
 # Whether you want that depends on the purpose: a sum has one right answer, a story may go on in
-# many ways. (`minigpt sample` writes at 0.8; lesson 11 counts the faults at both temperatures.)
+# many ways.
 #
 # ## 7. In the library
 #
