@@ -238,7 +238,7 @@ assert np.allclose(paths["Adam"][:, 0], paths["Adam"][:, 1], rtol=0, atol=1e-6),
 # each rule every rate from 0.0001 to 4, and look at the largest loss of updates 81 to 100:
 
 # %%
-RATES = 2.0 ** np.arange(-13, 2.1, 0.5)  # each 1.4 times the one before
+RATES = 2.0 ** np.arange(-13, 2.1, 0.25)  # each 1.2 times the one before
 print("rule            best rate   its loss   rates with a loss below 0.05")
 good, best = {}, {}
 for rule in (plain, with_momentum, adamw):
@@ -248,15 +248,16 @@ for rule in (plain, with_momentum, adamw):
     best[rule] = np.nanmin(losses)
     rate = RATES[losses.index(best[rule])]
     print(f"{rule.__name__:13} {rate:11.4f} {best[rule]:10.4f}   from {good[rule][0]:.4f} "
-          f"to {good[rule][-1]:.4f}: {good[rule][-1] / good[rule][0]:.0f} times")
+          f"to {good[rule][-1]:.4f}: {good[rule][-1] / good[rule][0]:.1f} times")
 assert best[plain] > 2 * max(best[with_momentum], best[adamw]), "both are better than plain"
 assert best[with_momentum] < 3 * best[adamw], "near each other, if each has its best rate"
-assert good[adamw][-1] / good[adamw][0] > 5 * good[with_momentum][-1] / good[with_momentum][0]
+assert good[with_momentum][-1] < 20 * good[with_momentum][0], "rates for momentum"
+assert good[adamw][-1] > 100 * good[adamw][0], "and for Adam"
 
 # %% [markdown]
 # **In this valley Adam's gain over momentum is not a much smaller loss, but a rate that is easy to
-# find.** At their best rates the two end near each other. But momentum works at rates that differ
-# by a factor of 16, and Adam at rates that differ by more than 100.
+# find.** At their best rates the two end near each other, at 0.008 and 0.004 (gradient descent:
+# 0.025). But momentum works at rates that differ by a factor of 16, and Adam by more than 100.
 #
 # The division also removes the scale of the whole loss. The first cell of this section shows it:
 # the steps for gradients of 1,000 and of 0.001 are equally long. So multiply the loss by 1,000, and
@@ -467,7 +468,7 @@ for (name, rule, decay), expected in EXPECTED.items():
 # %% [markdown]
 # **The trap: "after an update, the weights must have changed".** It is the natural first test of an
 # optimiser, and the right one fails it: look at the first column. If you "repair" that by computing
-# the schedule at t/T, you have another optimiser. (Hugging Face's port of the code does so.)
+# the schedule at t/T, you have another optimiser.
 #
 # ### Three optimisers on the small GPT-1
 #

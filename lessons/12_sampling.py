@@ -333,7 +333,7 @@ assert n_changed[1e-2] > 100, "a difference of one in a hundred does"
 # %% [markdown]
 # ## 4. Collapse: what temperature does to the entropy, and which temperature fits
 #
-# In the first table of section 2 the entropy rose with every temperature, from 0.01 to 1.386. We
+# In the first table of section 2 the entropy rose with every temperature, from 0.008 to 1.386. We
 # show that it can never fall. Write z_v for the logits and b for 1/T, and let F be the logarithm of
 # the softmax's denominator:
 #
@@ -348,8 +348,8 @@ assert n_changed[1e-2] > 100, "a difference of one in a hundred does"
 # F' = \sum_v p_v z_v = \mathrm{E}[z]
 # $$
 #
-# **Step 2: the mean logit changes by the variance of the logits.** The derivative of ln p_v is z_v
-# - E[z], so p_v itself changes by p_v (z_v - E[z]), and
+# **Step 2: the mean logit changes by the variance of the logits.** The derivative of ln p_v is now
+# known: z_v - E[z]. So p_v itself changes by p_v (z_v - E[z]), and
 #
 # $$
 # F'' = \sum_v p_v (z_v - \mathrm{E}[z]) z_v = \mathrm{E}[z^2] - \mathrm{E}[z]^2 = \mathrm{Var}(z)
