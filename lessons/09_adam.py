@@ -250,14 +250,14 @@ for rule in (plain, with_momentum, adamw):
     print(f"{rule.__name__:13} {rate:11.4f} {best[rule]:10.4f}   from {good[rule][0]:.4f} "
           f"to {good[rule][-1]:.4f}: {good[rule][-1] / good[rule][0]:.1f} times")
 assert best[plain] > 2 * max(best[with_momentum], best[adamw]), "both are better than plain"
-assert best[with_momentum] < 3 * best[adamw], "near each other, if each has its best rate"
+assert best[with_momentum] < 5 * best[adamw], "if each has its best rate"
 assert good[with_momentum][-1] < 20 * good[with_momentum][0], "rates for momentum"
 assert good[adamw][-1] > 100 * good[adamw][0], "and for Adam"
 
 # %% [markdown]
-# **In this valley Adam's gain over momentum is not a much smaller loss, but a rate that is easy to
-# find.** At their best rates the two end near each other, at 0.008 and 0.004 (gradient descent:
-# 0.025). But momentum works at rates that differ by a factor of 16, and Adam by more than 100.
+# **In this valley Adam's main gain over momentum is that a good rate is easy to find.** At their
+# best rates the two end at 0.008 and 0.003, and gradient descent at 0.024. But momentum works at
+# rates that differ by a factor of 16, and Adam at rates that differ by more than 100.
 #
 # The division also removes the scale of the whole loss. The first cell of this section shows it:
 # the steps for gradients of 1,000 and of 0.001 are equally long. So multiply the loss by 1,000, and
