@@ -23,7 +23,8 @@ from minigpt.models.text_classifier import TextClassifier, answer_ids, answer_te
 
 NAMES = ["mass", "bart", "t5"]
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2, "decoder_start_token_id": 0}
-OWN = {"t5": {"d_kv": 3, "d_ff": 7, "n_buckets": 4, "max_distance": 9}}
+OWN = {"mass": {"n_inner": 9}, "bart": {"n_inner": 9},
+       "t5": {"d_kv": 3, "d_ff": 7, "n_buckets": 4, "max_distance": 9}}  # fmt: skip
 END_ID = 10
 ANSWERS = [[4, END_ID], [5, 6, END_ID], [4, 6, 7, END_ID]]
 TASK = Task("classification", ("no", "yes", "perhaps"))

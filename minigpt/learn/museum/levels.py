@@ -1,5 +1,6 @@
 """How hard a piece is to find, by measurement: does a careless check pass it, and does it train nevertheless?"""
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from minigpt.gradcheck.judge import Trial, guarded, judge
 from minigpt.gradcheck.results import Result
 from minigpt.learn.museum.model import ModelOfFunctions
 from minigpt.learn.museum.pieces import Piece, as_module
-from minigpt.learn.museum.training import curve
+from minigpt.learn.museum.training import Curve, curve
 from minigpt.models.gpt1 import GPT1Config
 from minigpt.ops import reference, shapes
 from minigpt.ops.cases import KEY, case
@@ -68,6 +69,12 @@ def measured(piece: Piece) -> Measured:
     """All that its level depends on."""
     found = careless(piece)
     words = [result.word for result in found]
-    mine, right = (curve(piece.op, file) for file in (piece.module(), as_module(piece.right, piece.op)))
+    mine, right = curve(piece.op, piece.module()), _curve_of_right(piece.op, piece.right)
     passes = all(word == "happy" for word in words)
     return Measured(passes, "happy" in words, mine.last <= NEAR * right.last)
+
+
+@functools.cache
+def _curve_of_right(op: str, text: str) -> Curve:
+    """Of the right file of an operation, with which all of its pieces are compared: it is trained once."""
+    return curve(op, as_module(text, op))
