@@ -200,10 +200,10 @@ assert spread["LN(MLP(x))", 100][1] < 0.9, "MLPs alone: they stay apart"
 assert spread["LN(x + f(x))", 24][1] < 0.8 < 0.9 < spread["LN(x + f(x))", 100][0], "slower, but yes"
 
 # %% [markdown]
-# - **The attention makes the positions alike**, with every seed. The MLPs alone do not: even
-#   after 100 blocks they are at 0.5 to 0.8. Dong et al. prove it for attention without residuals and MLPs:
-#   averages over the positions differ less than the positions themselves. LayerNorm restores the
-#   size and not the differences.
+# - **The attention makes the positions alike**, with every seed. The MLPs alone do not: even after
+#   100 blocks they are at 0.5 to 0.8. Dong et al. prove it for attention without residuals and
+#   MLPs: averages over the positions differ less than the positions themselves. LayerNorm restores
+#   the size and not the differences.
 # - **The plus slows this down, and does not prevent it.** After twelve blocks, GPT-1's depth, the
 #   positions are still apart with every seed; after 100 blocks they are nearly the same.
 
