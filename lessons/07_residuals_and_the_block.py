@@ -747,7 +747,7 @@ assert 0.5 < lengths["LN(x + f(x))", 24][0] < 2, "all paths together keep the le
 # stream, so each LayerNorm divides by a number near 1: the last line shows it for the first block.
 # But there are 24 such divisions in twelve blocks. If each is by 1.04, together they are by
 # 1.04^24 = 2.6, and 1 / 2.6 = 0.38. The last column shows that the real divisions explain nearly
-# all of the loss. (The projections of lesson 06 take away little.) What the direct path loses, the
+# all that is lost. (The projections of lesson 06 take away little.) What the direct path loses, the
 # paths through the sub-layers bring back: together they keep the length.
 #
 # This says nothing yet about training. Lesson 09 measures when such a network needs a warm-up of

@@ -234,7 +234,7 @@ assert np.allclose(paths["Adam"][:, 0], paths["Adam"][:, 1], rtol=0, atol=1e-6),
 # weight's gradient. (This valley lies along the two weights. For a valley that lies across them
 # Adam has no such help.)
 #
-# Is Adam the best of the three? The picture cannot say: its three rates were chosen by us. So give
+# Is Adam the best of the three? The picture cannot say: its rates were chosen by us. So give
 # each rule every rate from 0.0001 to 4, and look at the largest loss of updates 81 to 100:
 
 # %%
@@ -259,7 +259,7 @@ assert good[adamw][-1] > 100 * good[adamw][0], "and for Adam"
 # best rates the two end at 0.008 and 0.003, and gradient descent at 0.024. But momentum works at
 # rates that differ by a factor of 16, and Adam at rates that differ by more than 100.
 #
-# The division also removes the scale of the whole loss. The first cell of this section shows it:
+# The division removes the scale of the whole loss. The first cell of this section shows it:
 # the steps for gradients of 1,000 and of 0.001 are equally long. So multiply the loss by 1,000, and
 # the weights are the same, as long as eps is small beside $\sqrt{v}$.
 
@@ -377,7 +377,7 @@ for where, inside in (("decay inside the gradient:", True), ("decay beside it:",
 # - **The decay starts slowly**, because it is multiplied by $lr_t$, which has the corrections in
 #   it. At update 10 GPT-1's weights decay 6.5 times more slowly than AdamW's (section 3).
 #
-# In both, only matrices and tables decay. Biases and gains do not.
+# Only matrices and tables decay. Biases and gains do not.
 
 # %%
 def gpt1_adam(p, g, m, v, t, lr, decay):
@@ -643,7 +643,8 @@ assert stuck[POST + "1 full update, then warm-up 0.5"] == 1, "how many updates: 
 assert stuck[POST + "10 full updates, then warm-up 0.5"] == 8, "ten"
 assert stuck[POST + "warm-up 0.1"] == 5, "a short warm-up"
 assert stuck[POST + "1 update at rate 0, no warm-up"] == 8, "GPT-1's first update"
-assert stuck[POST + "no warm-up, rate / 4"] == stuck["6 post-norm blocks, no warm-up"] == 0
+assert stuck[POST + "no warm-up, rate / 4"] == 0, "the rate"
+assert stuck["6 post-norm blocks, no warm-up"] == 0, "depth"
 assert stuck[PRE + "no warm-up"] == 1 and stuck[PRE + "warm-up 0.5"] == 0, "the place of LayerNorm"
 assert stuck[POST + "frequencies given, no warm-up"] == 8, "the explanation is tested"
 assert stuck[POST + "frequencies given, warm-up 0.5"] == 0, "the test can be passed"
@@ -672,10 +673,10 @@ plot.save(figure, "09_controls.png")
 #   that of the high rate with warm-up, 1.72. So warm-up permits a high rate; in these runs a high
 #   rate by itself gains little.
 # - **Depth.** With six blocks instead of twelve, none is stuck, although their positions too are
-#   alike after the first update (the sameness is in the last line of the table).
+#   alike after the first update.
 # - **The place of LayerNorm.** In GPT-2's blocks LayerNorm stands before each sub-layer
 #   ("pre-norm", lesson 16), and not after each addition ("post-norm"). With the same weights at the
-#   start, one of eight is stuck instead of eight. Warm-up improves pre-norm models too, from 2.05
+#   start, one of eight is stuck instead of eight. Warm-up improves pre-norm too, from 2.05
 #   to 1.58.
 #
 # So, at the values tried here, a high rate, many blocks and post-norm are needed *together*:
