@@ -32,6 +32,7 @@ from minigpt.tokenizer import GPT2Tokenizer
 SUITE = "gpt2-table3"
 LIMIT = 50
 RANDOM, STORIES = "GPT-2 small, random weights", "LLaMA of 260,032 parameters"
+WORD = "last word, perplexity"  # which no vocabulary makes easier
 COLUMNS = ("ours", "low", "high", "n", "the paper's", "its size")
 
 
@@ -63,6 +64,10 @@ def measure(data: Path, work: Path, limit: int) -> dict[str, dict]:
                 ours = (number["value"], number["low"], number["high"], number["n"])
                 row = dict(zip(COLUMNS, (*ours, number["paper"], number["size"]), strict=True))
                 rows[f"{number['name']}, {name}"] = row
+            of_word = [measure for measure in column["measures"] if measure["name"] == WORD]
+            for measure in of_word:
+                ours = (measure["value"], measure["low"], measure["high"], measure["n"])
+                rows[f"LAMBADA PPL of the word, {name}"] = dict(zip(COLUMNS, (*ours, None, None), strict=True))
     suite = table.suite("eval", SUITE)
     for column in table.look(suite, data).missing:
         for number in column.numbers:

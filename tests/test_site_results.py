@@ -183,3 +183,15 @@ def test_where_the_heads_of_a_published_bert_look(script):
     rows = {f"block {n}": {"[CLS]": [0.5, 0.25 * n], "[SEP]": [0.125, 0.125]} for n in (1, 3)}
     said = shown("real_bert", rows)
     assert "50% goes to [CLS], 12% to [SEP]" in said and "[SEP]: block 1 0.125, block 3 0.125" in said
+
+
+def test_a_table_of_a_paper_on_small_models():
+    """What was measured, what needs a download, and the two ways to score LAMBADA."""
+    row = {"ours": 40.25, "low": 30.0, "high": 50.0, "the paper's": 35.13}
+    rows = {"LAMBADA PPL, small": row, "LAMBADA PPL, large": row | {"ours": 70.0}, "LAMBADA ACC, small": row}
+    rows |= {"LAMBADA PPL of the word, small": row | {"ours": 9e5, "the paper's": None}}
+    rows |= {"PTB PPL, needs a download": {"from": "ptb.test.txt"}, "CBT-CN, needs a download": {"from": "cbt.txt"}}
+    said = shown("suites", rows)
+    assert "2 of 4 numbers" in said and "the files of PTB PPL, CBT-CN." in said
+    assert "the perplexity of one is 40.2 (small), beside the 35.13" in said and "last word it is 9.0e+05." in said
+    assert "% right; the bar is the paper's smallest model. ours: LAMBADA ACC, small 40" in said

@@ -564,7 +564,7 @@ BAD = [
     ("perplexity", TEXT, ["--context", "257"], "--context 257: this model has 256 positions: choose 1 to 256"),
     ("perplexity", TEXT, ["--context", "0"], "--context 0"),
     ("perplexity", TEXT, ["--shots", "1"], "--shots is no option of perplexity: it has --context"),
-    ("perplexity", TEXT, ["--limit", "3"], "--limit is no option of perplexity"),
+    ("perplexity", TEXT, ["--shots", "3"], "--shots is no option of perplexity"),
     ("winograd", RECORD, ["--detokenize", "ptb"], "--detokenize is no option of winograd: it has --layout, --limit"),
     ("winograd", RECORD, ["--limit", "0"], "--limit 0: give 1 or more"),
     ("winograd", RECORD + "It was wet.\n[MASK]\na,b\na\n\n", [], "line 6: expected a text that goes on after"),

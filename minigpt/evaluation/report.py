@@ -36,7 +36,7 @@ class Report(NamedTuple):
 
 
 def _row(name: str, value: str, interval: str, count: str) -> str:
-    line = f"{name:<32}{value:>10}   {interval:<26}{count}"
+    line = f"{name:<32}{value:>11}   {interval:<26}{count}"
     return line.rstrip()
 
 

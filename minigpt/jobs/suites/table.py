@@ -78,7 +78,8 @@ def check(options: Any, job: str, of_columns: Sequence[str]) -> None:
     """
     if options.suite is None:
         if options.data is not None:
-            raise InputError(f"--data {options.data} is of a suite: name one with --suite, {', '.join(names(job))}")
+            known = ", ".join(names(job))
+            raise InputError(f"--data {options.data} belongs to a suite: choose one with --suite, {known}")
         return
     if options.data is None:
         raise InputError(f"--suite {options.suite} needs a folder with its files: give --data FOLDER")
