@@ -840,12 +840,8 @@ assert tasks_as_text.winograd(knows_nothing, text, masked).measures[1].value == 
 # On the command line, with any model, a downloaded GPT-2 too, and published files:
 #
 #     minigpt eval MODEL winograd wsc273.txt
-#     minigpt eval MODEL lambada lambada_test.jsonl --limit 500
-#     minigpt eval MODEL perplexity test.txt --detokenize wikitext --stride 512 --json result.json
 #     minigpt eval MODEL --suite gpt2-table3 --data FOLDER
-#
-# The last one measures every column of the table below whose file lies in a folder, and says where
-# the others are.
+#     minigpt eval MODEL perplexity test.txt --detokenize wikitext --stride 512 --json result.json
 #
 # ## 8. Paper and code
 #
