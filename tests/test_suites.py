@@ -11,8 +11,9 @@ from published_files import FILES
 from minigpt import GPT2Config, load_tokenizer
 from minigpt.cli import main
 from minigpt.evaluation import overlap
+from minigpt.files.disk import write_json
 from minigpt.jobs.evaluate import PIECE, EvaluateOptions, evaluate
-from minigpt.jobs.finetune import FinetuneOptions
+from minigpt.jobs.finetune import FinetuneOptions, Outcome
 from minigpt.jobs.suites import evaluation, table, tuning
 from minigpt.tokenizer import GPT2Tokenizer
 
@@ -99,6 +100,24 @@ def test_the_number_of_the_size_or_else_the_first():
     assert COLUMNS["dprd"].numbers[0].printed("117M") is None and accuracy.times == 100
 
 
+def test_a_file_is_found_by_any_of_its_names_and_two_by_names_that_belong_together(tmp_path):
+    def there(*names):
+        for name in names:
+            path = tmp_path / "below" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        return {name: COLUMNS[name].found_in(tmp_path) for name in ("wikitext2", "wikitext103", "wmt-en-fr")}
+
+    assert set(there("wiki.test.tokens", "newstest2014.en", "newstest2014-fren-ref.fr.sgm").values()) == {None}
+    found = there("wikitext2/test.txt", "newstest2014.fr")
+    assert found["wikitext2"] == {"file": str(tmp_path / "below" / "wikitext2" / "test.txt")}
+    texts = {"file": "newstest2014.en", "answers": "newstest2014.fr"}
+    assert found["wmt-en-fr"] == {option: str(tmp_path / "below" / name) for option, name in texts.items()}
+    found = there("wikitext-2/wiki.test.tokens", "newstest2014-fren-src.en.sgm")
+    assert found["wikitext2"]["file"].endswith("tokens") and found["wmt-en-fr"]["file"].endswith("src.en.sgm")
+    assert found["wikitext103"] is None
+
+
 @each("name", table.names("eval"))
 def test_every_column_of_an_evaluation_is_measured(name, model, data, tmp_path, capsys):
     out = tmp_path / f"{name}.json"
@@ -148,6 +167,7 @@ def test_it_goes_on_where_it_was_stopped(model, data, tmp_path, capsys, monkeypa
     assert main([*words, str(tmp_path / "parts.json")]) == 0
     assert len(asked) == 10 and asked[2] == asked[3], "nine columns, one of them twice"
     assert kept(tmp_path / "parts.json") == kept(tmp_path / "whole.json")
+    assert [number["n"] for number in kept(tmp_path / "parts.json")["columns"]["lambada"]["numbers"]] == [2, 2]
     asked.clear()
     assert main([*words, str(tmp_path / "parts.json")]) == 0 and asked == []
     assert capsys.readouterr().out.count("\nlambada: kept\n") == 2
@@ -250,8 +270,23 @@ def test_a_stopped_fine_tuning_goes_on(model, data, tmp_path, capsys, monkeypatc
     assert "another command (epochs 1, this command says 2)" in capsys.readouterr().err
 
 
-def test_a_limit_of_a_fine_tuning_takes_the_first_examples(model, data, tmp_path):
+def test_the_number_of_several_seeds_is_their_mean(model, data, tmp_path, monkeypatch):
+    def two_seeds(options, named):
+        write_json(Path(options.out) / "results.json", {"metric": "accuracy", "interval": [0.5, 0.875], "examples": 8})
+        return Outcome([0.25, 0.75])
+
+    monkeypatch.setattr(tuning, "finetune", two_seeds)
+    words = ["finetune", model, "--suite", "glue", "--data", str(data), "--seeds", "2", "--out", str(tmp_path)]
+    assert main(words) == 0
+    column = kept(tmp_path / tuning.FILE)["columns"]["sst2"]
+    (number,) = column["numbers"]
+    assert (number["value"], number["low"], number["high"], number["n"]) == (50, 50, 87.5, 8)
+    assert column["notes"] == ["the mean of 2 seeds, and the interval of the last"]
+
+
+def test_a_limit_of_a_fine_tuning_takes_the_first_examples(model, data, tmp_path, capsys):
     file = str(next(data.rglob("CoLA/train.tsv")))
     given = ["--task", "cola", "--train", file, "--test", file, "--limit", "10", "--epochs", "1"]
     assert main(["finetune", model, *given, "--out", str(tmp_path / "out")]) == 0
     assert json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))["examples"] == 10
+    assert "9 train, 10 test, 1 valid examples" in capsys.readouterr().out
