@@ -188,8 +188,9 @@ def test_what_was_kept_of_another_command_is_not_taken(model, data, tmp_path, ca
         assert main(words) == 2
         said = capsys.readouterr().err
         assert f"holds the columns of another command ({what}" in said and out.read_bytes() == before
-    out.write_text('{"measures": []}', encoding="utf-8")
-    assert main(given) == 2 and "no suite has written it" in capsys.readouterr().err
+    for other in ('{"measures": []}', '{"columns": {}}'):
+        out.write_text(other, encoding="utf-8")
+        assert main(given) == 2 and "no suite has written it" in capsys.readouterr().err
 
 
 def test_what_is_missing_is_listed_and_a_damaged_file_stops_no_other(model, tmp_path, capsys, monkeypatch):

@@ -7,7 +7,7 @@ from minigpt.errors import InputError
 from minigpt.evaluation.report import shown
 from minigpt.files.disk import finite, read_json, write_json
 
-WIDTHS = (21, 34, 10, 22, 17, 8)
+WIDTHS = (20, 32, 10, 26, 15, 7)  # of the columns of the table
 INSTEAD = "give the same to go on with it, or the name of another file"
 
 
