@@ -246,9 +246,9 @@ def other_model(options: dict, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_killed_at_random_moments_until_it_ends(options, tmp_path, monkeypatch):
-    """Real processes and SIGKILL: forty times, or fewer where a quick machine is at the end before."""
-    long = options | {"epochs": 120}
-    for name, most, least in (("whole", 0, 0), ("killed", 40, 20)):
+    """Real processes and SIGKILL: twenty times, or fewer where a quick machine is at the end before."""
+    long = options | {"epochs": 60}
+    for name, most, least in (("whole", 0, 0), ("killed", 20, 10)):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
         kills = run_and_kill(command(long), most)

@@ -19,7 +19,7 @@ def texts(n: int, first: int = 50_000) -> list[str]:
     return [stories.story(i).text for i in range(first, first + n)]
 
 
-@pytest.mark.parametrize("n", [20, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [20, pytest.param(250, marks=pytest.mark.slow)])
 def test_what_the_world_tells_has_no_fault(n):
     wrong = {text: found for text in texts(n) if (found := reader.faults(text))}
     assert not wrong
