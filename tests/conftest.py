@@ -204,14 +204,14 @@ def device(request, monkeypatch) -> str:
     return "cpu" if request.param == "cpu" else "cuda"
 
 
-LONGEST = ("24_", "19_", "11_")  # lessons
+LONGEST = ("test_nothing_is_wrong_with_the_built_site", "test_all_commands_run", "test_the_library_itself_is_happy")
 
 
 def pytest_collection_modifyitems(items):
     """What is left out: CuPy's arrays, and those of its stand-in, are tested once where the reference answers for them.
 
-    What is slow: whole models whose CUDA kernels are played on a processor, in every variety. What comes first: the
-    lessons that take longest, so that no worker is left with one at the end.
+    What is slow: whole models whose CUDA kernels are played on a processor, in every variety. What comes first:
+    the tests that take longest, so that no worker is left with one at the end.
     """
 
     def again(item) -> bool:
@@ -225,7 +225,7 @@ def pytest_collection_modifyitems(items):
         whole_models = item.get_closest_marker("whole_models")
         if whole_models and params.get("implementation") == "cuda" and no_gpu():
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: not any(f"[{number}" in item.name for number in LONGEST))
+    items.sort(key=lambda item: not item.name.startswith(LONGEST))
 
 
 @pytest.fixture
