@@ -243,14 +243,18 @@ def test_which_kernels_take_which_heads(bfloat16, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", range(16, attention.LARGEST + 1, 16))
-@pytest.mark.parametrize("drops", [False, True])
-def test_nvcc_finds_room(drops, size, tmp_path, bfloat16):
-    """In shared memory for every size of a head, and in registers, but for some bytes of a few of them."""
+@pytest.mark.parametrize(
+    ("size", "drops"), [(64, False), *((size, True) for size in range(16, attention.LARGEST + 1, 16))]
+)
+def test_nvcc_finds_room(size, drops, tmp_path, bfloat16):
+    """In shared memory for every size of a head, and in registers, but for some bytes of a few of them.
+
+    With dropout, which needs more, and once without.
+    """
     if not shutil.which("nvcc"):
         pytest.skip("there is no nvcc")
     constants = attention.constants_on_tensor_cores(size, "bfloat16", drops)
-    for architecture in ("sm_80", "sm_90", "sm_100"):
+    for architecture in ("sm_90", "sm_100"):
         bytes_of = spilled(kernels.source("attention_mma", "bfloat16", **constants), tmp_path, architecture)
         none = size in (80, 96, 112) or (size < 128 and architecture != "sm_100")
         *others, of_keys = bytes_of  # the last one also counts the heads that share its keys
