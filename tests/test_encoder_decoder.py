@@ -437,6 +437,15 @@ def test_the_new_weights_of_t5_follow_from_its_sizes():
         assert weights.std() == pytest.approx(std, rel=0.05)  # 6,400 numbers or more: a standard deviation is 1 %
 
 
+def test_heads_of_t5_need_not_share_its_width(tmp_path):
+    """As in mT5-small and Flan-T5-small: 6 heads of 64, and 512 wide."""
+    model = small(T5, np.float32, n_embd=7, n_head=3)
+    model.save(tmp_path)
+    again = open_model(tmp_path)
+    assert again.config == model.config
+    assert same_weights(model, again)
+
+
 # ----------------------------------------------------------------------------------------------------------- training
 
 
@@ -463,7 +472,7 @@ def kept(kind, config, checkpoint_blocks: bool) -> int:
     return kept_bytes(model, cache)
 
 
-@pytest.mark.parametrize("values", [{}, V1_1], ids=["1.0", "1.1"])
+@pytest.mark.parametrize("values", [{}, V1_1, {"n_embd": 7, "n_head": 3}], ids=["1.0", "1.1", "heads as they are"])
 def test_the_costs_of_t5(values):
     config = T5.Config(**SIZES | OWN_SIZES[T5] | {"n_layer": 3} | values)
     assert costs.activations(T5, config, 2, 7) == kept(T5, config, checkpoint_blocks=False)

@@ -57,6 +57,7 @@ CASES = {  # name: (class in transformers, values of its configuration, what is 
     "T5 1.1 whose head is the table": (T5_OF, T5 | V1_1, {}),
     "T5 1.0 with a gate": (T5_OF, T5 | {"feed_forward_proj": "gated-gelu"}, {}),
     "UL2": (T5_OF, T5 | {"feed_forward_proj": "gated-silu"}, {}),
+    "T5, heads that do not share the width": (T5_OF, T5 | V1_1 | {"num_heads": 2}, OWN_HEAD),
     "T5 with the exact GELU": (T5_OF, T5 | {"feed_forward_proj": "gelu"}, {}),
     "DeBERTa-v2 by transformers' defaults": (DEBERTA_OF, DEBERTA, {}),
     "DeBERTa-v2": (DEBERTA_OF, DEBERTA | RELATIVE, {}),

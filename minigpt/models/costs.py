@@ -180,6 +180,8 @@ def _traced(
     if config.n_head == 1:
         tiny |= {"n_head": 1, "n_embd": HEAD_SIZE}
     fields = {field.name for field in dataclasses.fields(config)}
+    if "d_kv" in fields:  # heads do not share the width
+        tiny["n_embd"] = WIDTH
     if "n_kv_head" in fields:
         group = GROUP if config.n_head > config.n_kv_head else 1
         tiny |= {"n_embd": WIDTH, "n_head": group * HEADS, "n_kv_head": HEADS, "head_size": TURNED_HEAD}

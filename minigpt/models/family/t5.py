@@ -92,6 +92,9 @@ class T5Config(Config):
         if not isinstance(self.feed_forward_proj, str) or self.feed_forward_proj not in WITHIN:
             raise InputError(f"feed_forward_proj is {shown(self.feed_forward_proj)}: give one of {', '.join(WITHIN)}")
 
+    def _check_heads(self) -> None:
+        """Heads have a size of their own, and need not share the width: T5 1.1 small has 6 of 64, and is 512 wide."""
+
     @property
     def is_gated(self) -> bool:
         """Has the feed-forward network a gate?"""
