@@ -7,7 +7,7 @@
 FOLDER holds the published files, as `minigpt eval --suite gpt2-table3` finds them; `gpt2_vocab`, the released
 vocabulary, for a GPT-2 small with random weights; and `stories260k`, a LLaMA of 260,032 parameters trained on
 TinyStories. The third model is the reference model of the lessons. Of each column the first 50 items are taken, and of
-a text the first 50,000 characters. Nobody has run this with the released weights here:
+a text the first 50,000 characters. With the released weights it has not been run here:
 
     minigpt download gpt2
     minigpt eval gpt2 --suite gpt2-table3 --data FOLDER
@@ -71,7 +71,7 @@ def measure(data: Path, work: Path, limit: int) -> dict[str, dict]:
     suite = table.suite("eval", SUITE)
     for column in table.look(suite, data).missing:
         for number in column.numbers:
-            rows[f"{number.name}, needs a download"] = {"from": column.wanted}
+            rows[f"{number.name}, needs a download"] = {"where": column.wanted}
     return rows
 
 

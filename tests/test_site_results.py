@@ -190,7 +190,7 @@ def test_a_table_of_a_paper_on_small_models():
     row = {"ours": 40.25, "low": 30.0, "high": 50.0, "the paper's": 35.13}
     rows = {"LAMBADA PPL, small": row, "LAMBADA PPL, large": row | {"ours": 70.0}, "LAMBADA ACC, small": row}
     rows |= {"LAMBADA PPL of the word, small": row | {"ours": 9e5, "the paper's": None}}
-    rows |= {"PTB PPL, needs a download": {"from": "ptb.test.txt"}, "CBT-CN, needs a download": {"from": "cbt.txt"}}
+    rows |= {"PTB PPL, needs a download": {"where": "ptb.test.txt"}, "CBT-CN, needs a download": {"where": "cbt.txt"}}
     said = shown("suites", rows)
     assert "2 of 4 numbers" in said and "the files of PTB PPL, CBT-CN." in said
     assert "the perplexity of one is 40.2 (small), beside the 35.13" in said and "last word it is 9.0e+05." in said

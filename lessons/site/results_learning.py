@@ -314,7 +314,7 @@ PAPER = "the paper's"
 
 def _suites_sentence(rows: dict) -> str:
     """How many columns were measured, which need a download, and why one of them does not compare models."""
-    missing = [name.partition(", ")[0] for name, row in rows.items() if "from" in row]
+    missing = [name.partition(", ")[0] for name, row in rows.items() if "where" in row]
     there = {name.partition(", ")[0] for name, row in rows.items() if "ours" in row}
     last_token, of_word = "LAMBADA PPL", "LAMBADA PPL of the word"
     there.discard(of_word)
