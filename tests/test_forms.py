@@ -341,6 +341,28 @@ def test_what_is_not_built_is_refused_with_those_who_have_it(name, values, words
         model.Config.from_dict(model.config.to_dict() | values)
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "built"),
+    [
+        ("xlnet", {"summary_type": "first"}, "last"),
+        ("xlnet", {"summary_type": "mean"}, "last"),
+        ("xlnet", {"summary_activation": None}, "tanh"),
+        ("xlnet", {"summary_activation": "relu"}, "tanh"),
+        ("xlm", {"summary_type": "last"}, "first"),
+        ("xlm", {"summary_activation": "tanh"}, None),
+    ],
+)
+def test_another_head_for_labels_is_refused_where_the_file_has_one(name, values, built, tmp_path):
+    model = small(name, form="ForSequenceClassification", labels=("bad", "good"))
+    write(tmp_path, model.config.to_dict() | values, published(model))
+    (key, value), = values.items()
+    with pytest.raises(InputError, match=f"{key} {value!r}: only heads for labels with {built!r} are built here"):
+        open_model(tmp_path)
+    model = small(name)
+    write(tmp_path, model.config.to_dict() | values, published(model))
+    assert open_model(tmp_path).config == model.config
+
+
 @pytest.mark.parametrize("model_type", ["xlm-roberta", "camembert"])
 def test_robertas_of_other_languages_open_as_such(model_type, tmp_path):
     model = small("roberta", pad_token_id=1)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from minigpt.errors import InputError, check_whole
+from minigpt.errors import InputError, check_whole, shown
 from minigpt.files import checkpoint
 from minigpt.models.config import Config
 from minigpt.models.config_file import ACTIVATIONS, ONLY, check_activation, labels_in, named_labels
@@ -40,7 +40,8 @@ class PublishedConfig(Config):
     name; "gelu" is the exact form, "gelu_new" that with tanh. pad_token_id: the token that fills up rows; None: none.
     layout: how it stands in files. form: what stands on its body, one of those of the layout; "" that of pre-training.
     labels: of the task of a head that tells them. tie_word_embeddings: is the output matrix the table of tokens?
-    has_padding: does the model compute something else where this token stands, whatever the mask?
+    has_padding: does the model compute something else where this token stands, whatever the mask? of_scores: {a setting
+    of the head that scores a text: the values that are built here, first that of a file without it}.
     """
 
     keys: ClassVar[dict[str, str]]
@@ -48,6 +49,7 @@ class PublishedConfig(Config):
     inner_key: ClassVar[str] = "intermediate_size"
     layout: ClassVar[Layout | None] = None
     has_padding: ClassVar[bool] = False
+    of_scores: ClassVar[dict[str, tuple]] = {}
     only: ClassVar[dict[str, Any]] = ONLY | {"is_decoder": False, "position_embedding_type": "absolute"}
 
     n_inner: int | None = None
@@ -157,6 +159,14 @@ class PublishedConfig(Config):
         values[self.inner_key] = values.pop("n_inner") or 4 * self.n_embd
         values["architectures"] = [self.saved_as]
         return values
+
+    def check_scores(self, values: dict) -> None:
+        """Raises InputError where a config.json has another head that scores a text: its settings are `of_scores`."""
+        for key, built in self.of_scores.items():
+            value = values.get(key, built[0])
+            if self.heads.scores is not None and value not in built:
+                given = f"config.json has {key} {shown(value)}"
+                raise InputError(f"{given}: only heads for labels with {built[0]!r} are built here")
 
     def shortened(self, form: str | None) -> str:
         """This form of the layout as a configuration has it."""

@@ -93,13 +93,18 @@ class PublishedModel(LanguageModel):
 
     @classmethod
     def fitted(cls, config: PublishedConfig, names: Iterable[str], values: dict) -> PublishedConfig:
-        """With the heads that a file has, given the names of its tensors, and what its config.json calls it."""
+        """With the heads that a file has, given the names of its tensors, and its config.json.
+
+        Raises InputError as `check_scores` does.
+        """
         layout = getattr(config, "layout", None)
         if layout is None:
             return config
         form = forms.named(layout, values.get("architectures"))
         form = forms.found(layout, form, config.usual_form, names)
-        return dataclasses.replace(config, form=config.shortened(form))
+        config = dataclasses.replace(config, form=config.shortened(form))
+        config.check_scores(values)
+        return config
 
     @property
     def layout(self) -> Layout | None:

@@ -72,6 +72,7 @@ class XLMConfig(PublishedConfig):
     }  # fmt: skip
     only: ClassVar[dict[str, Any]] = ONLY | own
     has_padding: ClassVar[bool] = True
+    of_scores: ClassVar[dict[str, tuple]] = {"summary_type": ("first",), "summary_activation": (None,)}
     left_out: ClassVar[dict[str, Any]] = {"pad_token_id": 2, "n_langs": 1}
 
     model_type: str = "xlm"

@@ -79,6 +79,7 @@ class XLNetConfig(PublishedConfig):
         "untie_r": True, "attn_type": "bi", "bi_data": False, "clamp_len": -1, "same_length": False,
     }  # fmt: skip
     only: ClassVar[dict[str, Any]] = ONLY | own
+    of_scores: ClassVar[dict[str, tuple]] = {"summary_type": ("last", "cls_index"), "summary_activation": ("tanh",)}
     left_out: ClassVar[dict[str, Any]] = {"ff_activation": "gelu", "d_inner": 4096}
 
     model_type: str = "xlnet"
