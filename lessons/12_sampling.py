@@ -325,7 +325,7 @@ n_changed = {}
 for size in (1e-6, 1e-2):
     there = draw(softmax(np.log(p_open) * (1 + size * direction))[None], u_many)
     n_changed[size] = int((here != there).sum())
-    print(f"logits changed by {size:.0e} of themselves: {n_changed[size]:3} of 20,000 draws changed")
+    print(f"logits changed by {size:.0e} of their size: {n_changed[size]:3} of 20,000 draws change")
 assert n_changed[1e-6] <= 2, "a difference of rounding changes almost no draw"
 assert n_changed[1e-2] > 100, "a difference of one in a hundred does"
 
