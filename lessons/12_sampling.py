@@ -710,13 +710,12 @@ assert 2 / 3 < spread["T = 1"] / spread["real"] < 3 / 2, "texts at T = 1 vary as
 # at T = 1 cost about what real stories cost, and vary about as much (deviations of 0.11 and 0.11).
 # Why do drawn texts come near to the real cost?
 #
-# The first part is section 4. At the best temperature the expected logit equals, on average, the
-# real one. Multiply both by b, and subtract both from F:
+# The first part is section 4. At the best temperature the expected logit E[z] equals, on average,
+# the real one, z_y. Multiply both by b, and subtract both from F. Then, again on average,
 #
 # $$
-# \mathrm{E}[z] = z_y \quad \text{(on average)} \qquad \Rightarrow \qquad
 # \underbrace{F - b\,\mathrm{E}[z]}_{\text{the entropy}} =
-# \underbrace{F - b\,z_y}_{\text{the loss}} \quad \text{(on average)}
+# \underbrace{F - b\,z_y}_{\text{the loss}}
 # $$
 #
 # T = 1 is near the best temperature, so there the two are nearly equal. This is about *one* draw in
