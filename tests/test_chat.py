@@ -36,6 +36,7 @@ SIZES = {
     "gpt2": {"n_layer": 2, "n_head": 4},
     "lstm": {"n_layer": 1, "n_head": 1},
     "bert": {"n_layer": 2, "n_head": 4},
+    "t5": {"n_layer": 1, "n_head": 4, "d_ff": 16},
 }
 HELLO = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " Héllo\n"}]
 
@@ -600,9 +601,12 @@ def test_what_is_no_message(text, told, chatty, monkeypatch, capsys):
     assert told in refused([chatty()], capsys)
 
 
-def test_a_model_that_does_not_go_on_with_a_text(chatty, capsys):
-    told = refused([chatty(name="bert")], capsys)
-    assert "BERT" in told
+@pytest.mark.parametrize("template", [CHATML, None], ids=["template", "none"])
+@pytest.mark.parametrize("name", ["bert", "t5"])
+def test_a_model_that_does_not_go_on_with_a_text(name, template, chatty, capsys):
+    """Not even `minigpt sample` is of use with a BERT, so that it is not named."""
+    told = refused([chatty(name=name, template=template)], capsys)
+    assert f"holds a {name.upper()}, which does not go on with a text: take a decoder with a chat template" in told
 
 
 def test_without_jinja_one_line_says_what_to_install(chatty, monkeypatch, capsys):

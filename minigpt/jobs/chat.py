@@ -83,17 +83,18 @@ def chat(options: ChatOptions) -> int:
 
 def open_conversation(options: ChatOptions) -> Conversation:
     """A conversation with the model in a folder. Raises InputError as `chat` does."""
-    template = chat_template.find(options.folder)
+    kind = models.card_in(options.folder).model
     name = typed(options.folder)
+    if kind.reads_a_source or not kind.can_generate:
+        what = f"{name} holds a {kind.__name__}, which does not go on with a text"
+        raise InputError(f"{what}: take a decoder with a chat template, such as smollm2")
+    template = chat_template.find(options.folder)
     if template is None:
-        models.card_in(options.folder)  # which says what the folder lacks, if it holds no model
         what = f"{name} has no chat template: it was trained to go on with a text, and not to answer"
         raise InputError(f"{what}: minigpt sample {name} --prompt TEXT")
     begin = [] if options.system is None else [{"role": "system", "content": options.system}]
     template.render([*begin, {"role": "user", "content": "Hello"}])  # what cannot be used is noticed before all else
     model, text = models.open_both(options.folder)
-    if not model.can_generate:
-        model.new_past()  # which says why it cannot
     model.to(choose_device(options.device))
     costs.fit_threads(model, rows=1)
     return Conversation(
