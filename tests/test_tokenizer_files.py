@@ -269,6 +269,7 @@ def test_special_tokens_in_the_files_of_older_versions(tmp_path):
     ("settings", "message"),
     [
         ({"add_bos_token": True}, "sets add_bos_token"),
+        ({"split_special_tokens": True}, "sets split_special_tokens: a special token in a text would be cut as any"),
         ({"add_eos_token": True}, "sets add_eos_token"),
         ({"pad_token": "<|pad|>"}, "names the special token '<|pad|>', which the vocabulary lacks"),
         ({"pad_token": 5}, "pad_token is 5: expected a text"),

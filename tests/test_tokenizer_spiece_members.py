@@ -99,6 +99,23 @@ def test_settings_of_the_folder_go_first(tmp_path):
     assert pieces_of(parts, "the Cat é") == ["▁the", "▁Cat", "▁", "é"]
 
 
+@pytest.mark.parametrize(("said", "around"), [
+    ({}, ("<s> {a}", "<s> {a} <s> {b}")),
+    ({"add_bos_token": None, "add_eos_token": True}, ("<s> {a} </s>", "<s> {a} </s> <s> {b} </s>")),
+    ({"add_bos_token": False}, ("{a}", "{a} {b}")),
+    ({"add_bos_token": False, "add_eos_token": True}, ("{a} </s>", "{a} </s> {b} </s>")),
+])  # fmt: skip
+def test_a_folder_of_llama_tells_which_tokens_stand_around_a_text(said, around, tmp_path):
+    opened = open_folder(folder_of(tmp_path, "llama", tokenizer_class="LlamaTokenizer", **said))
+    opened.save(tmp_path / "again")
+    for text in (opened, open_folder(tmp_path / "again")):
+        for pair, expected in zip((None, [4]), around, strict=True):
+            ids, segments = text.wrap([3], pair)
+            wanted = expected.format(a=text.tokens[3], b=text.tokens[4]).split()
+            assert [text.tokens[i] for i in ids] == wanted
+            assert segments == ([0] * len(ids) if pair is None else sorted([0, 1] * (len(ids) // 2)))
+
+
 def test_the_sentinels_of_t5_are_counted_from_the_end(tmp_path):
     parts = open_folder(folder_of(tmp_path, "t5", tokenizer_class="T5Tokenizer"))
     tokens = parts.model.tokens

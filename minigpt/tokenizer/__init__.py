@@ -83,6 +83,9 @@ def _kind(folder: Path) -> Any:
     Raises InputError for a class that is not known here, and where there is none.
     """
     config = settings.read_config(folder)
+    if config.get("split_special_tokens"):
+        what = "a special token in a text would be cut as any word is, which is not done here"
+        raise InputError(f"{folder / settings.CONFIG} sets split_special_tokens: {what}")
     name = settings.class_of(config)
     known = {xlm.CLASS, *_CLASSES, *_BY_FILES, *vocabularies.members(), *spiece_members.by_class()}
     if name is not None and (not isinstance(name, str) or name not in known):

@@ -84,9 +84,25 @@ def member_of(folder: Path) -> Member:
         if option in config:
             value = _checked(config[option], getattr(member, name), option, folder)
             member = member._replace(**{name: value})
+    if member.name == "llama":
+        member = _with_ends(member, config, folder)
     added = settings.added_tokens(folder)
     in_order = sorted(added, key=added.get)
     return member._replace(appended=tuple(dict.fromkeys([*member.appended, *in_order])))
+
+
+def _with_ends(member: Member, config: Mapping[str, Any], folder: Path) -> Member:
+    """With the tokens around a text that a folder of LLaMA's tells: the first alone, where it tells nothing."""
+    around = {}
+    for option, usual in (("add_bos_token", True), ("add_eos_token", False)):
+        value = config.get(option)
+        around[option] = _checked(usual if value is None else value, usual, option, folder)
+    first = [member.roles["start"]] if around["add_bos_token"] else []
+    last = [member.roles["end"]] if around["add_eos_token"] else []
+    texts = []
+    for segment, text in enumerate(("$A", "$B")):
+        texts.append(" ".join(f"{token}:{segment}" for token in (*first, text, *last)))
+    return member._replace(single=texts[0], pair=" ".join(texts))
 
 
 def _checked(value: Any, default: Any, option: str, folder: Path) -> Any:
