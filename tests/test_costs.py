@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigpt
-from minigpt import GPT1, GPT2, GPT2Config, ops
+from minigpt import GPT1, GPT2, GPT2Config, models, ops
 from minigpt.models import costs
 
 PACKAGE = str(Path(minigpt.__file__).parent)
@@ -79,3 +79,15 @@ def test_the_width_inside_an_mlp_counts(n_inner):
     assert costs.count(GPT2, config) == sum(parameter.data.size for parameter in model.parameters())
     in_mlps = 2 * 2 * 48 * (n_inner or 192)
     assert costs.flops_per_token(GPT2, config)[0] == 2 * (50 * 48 + 2 * 4 * 48 * 48 + in_mlps) + 4 * 2 * 6 * 48
+
+
+@pytest.mark.parametrize(("name", "own"), [
+    ("t5", {"d_kv": 5, "d_ff": 7}), ("mistral", {"head_size": 6, "n_kv_head": 2, "sliding_window": None}),
+])  # fmt: skip
+def test_operations_of_heads_that_do_not_share_the_width(name, own):
+    """Twice the context: 4 NH D more for each added position and attention."""
+    kind = models.card(name).model
+    sizes = {"vocab_size": 50, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    few, many = (costs.flops_per_token(kind, kind.Config(n_positions=n, **sizes, **own))[0] for n in (8, 16))
+    n_attentions = 3 if name == "t5" else 1
+    assert many - few == n_attentions * 4 * 8 * 2 * own.get("d_kv", own.get("head_size"))

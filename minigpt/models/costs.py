@@ -227,11 +227,13 @@ def caches(model_class: type[LanguageModel], config: Config, batch: int) -> str:
 def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[int, int]:
     """Floating-point operations for each token of a full context: (forward, forward and backward).
 
-    Forward: two for every weight of a product, the tied head included, and 4 T C for the scores of every attention
+    Forward: two for every weight of a product, the tied head included, and 4 T NH D for the scores of every attention
     and their sum (all T x T of them, although half are masked). Backward costs twice the forward: one product for the
     input's gradient, one for the weight's.
     """
     model = model_class(config, seed=None)
+    size = getattr(config, "head_size", None) or getattr(config, "d_kv", config.n_embd // config.n_head)
+    width = config.n_head * size  # of all heads together, which need not be C
     in_products = model.head.data.size
     in_attention = 0
     for block in model.blocks:
@@ -239,7 +241,7 @@ def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[i
             if parameter.data.ndim == 2:
                 in_products += parameter.data.size
         n_attentions = hasattr(block, "attn") + hasattr(block, "crossattention")
-        in_attention += n_attentions * config.n_positions * config.n_embd
+        in_attention += n_attentions * config.n_positions * width
     forward = 2 * in_products + 4 * in_attention
     backward = 2 * forward
     return forward, forward + backward
