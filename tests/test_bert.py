@@ -95,7 +95,7 @@ def test_what_is_not_built_is_refused(values, words):
 
 def test_wrong_calls_have_one_clear_line():
     model, ids = small(), np.arange(5)[None]
-    with pytest.raises(InputError, match="BERT fills in covered words and cannot continue a text"):
+    with pytest.raises(InputError, match="covered words and cannot continue a text: take gpt2 or llama"):
         model.generate(ids, 3)
     with pytest.raises(InputError, match=r"segments have shape \(1, 4\), and the ids \(1, 5\)"):
         model.hidden(ids, segments=ids[:, :4])

@@ -162,6 +162,9 @@ def test_folders_that_cannot_be_opened(tmp_path):
     folder = folder_of(tmp_path, "albert", tokenizer_class="AlbertTokenizer", do_lower_case="yes")
     with pytest.raises(InputError, match="do_lower_case is 'yes': expected true or false"):
         open_folder(folder)
+    folder = folder_of(tmp_path, "albert", tokenizer_class="AlbertTokenizer", sp_model_kwargs={"enable_sampling": True})
+    with pytest.raises(InputError, match="sp_model_kwargs is {'enable_sampling': True}: what the package"):
+        open_folder(folder)
     folder = folder_of(tmp_path, "t5", tokenizer_class="T5Tokenizer", extra_ids=-1)
     with pytest.raises(InputError, match="extra_ids is -1: expected a whole number"):
         open_folder(folder)

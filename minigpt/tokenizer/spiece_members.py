@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minigpt.errors import InputError
+from minigpt.errors import InputError, shown
 from minigpt.files.disk import read_toml
 from minigpt.tokenizer import checksums, settings, spiece
 from minigpt.tokenizer.pipeline import Added, PieceTokenizer, Template
@@ -26,6 +26,7 @@ MODELS = {"unigram": Unigram.of, "bpe": SentencePieceBPE}  # {type of the model 
 
 _SHIFTED = {"<s>": spiece.CONTROL, "<pad>": spiece.CONTROL, "</s>": spiece.CONTROL, "<unk>": spiece.UNKNOWN}
 _OPTIONS = {"do_lower_case": "lower", "keep_accents": "accents", "remove_space": "strip", "extra_ids": "extra_ids"}
+_OF_PACKAGE = "sp_model_kwargs"
 
 
 class Member(NamedTuple):
@@ -77,6 +78,9 @@ def member_of(folder: Path) -> Member:
     none: ids of the file, and no tokens around a text. Raises InputError for a setting that cannot be.
     """
     config = settings.read_config(folder)
+    if config.get(_OF_PACKAGE):
+        given = f"{folder / CONFIG}: {_OF_PACKAGE} is {shown(config[_OF_PACKAGE])}"
+        raise InputError(f"{given}: what the package sentencepiece can be told, such as to sample, is not done here")
     member = by_class().get(settings.class_of(config))
     if member is None:
         member = members().get(settings.model_type(folder), Member("sentencepiece"))

@@ -275,7 +275,7 @@ class ELMo(LanguageModel):
 
     def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None):
         """Raises InputError: the second direction reads a text from its end, which is not there yet."""
-        raise InputError("ELMo reads a text from both ends and cannot continue it: use gpt1, gpt2 or lstm")
+        raise InputError("ELMo reads a text from both ends and cannot continue it: take gpt2 or llama")
 
     # ------------------------------------------------------------------------------------ reading whole sequences
 

@@ -246,7 +246,7 @@ class Encoder(PublishedModel):
     def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None):
         """Raises InputError: text cannot be generated from left to right by a model that sees both sides."""
         kind = type(self).__name__
-        raise InputError(f"{kind} fills in covered words and cannot continue a text: use gpt1, gpt2 or lstm")
+        raise InputError(f"{kind} fills in covered words and cannot continue a text: take gpt2 or llama")
 
     @property
     def tells_words(self) -> bool:
