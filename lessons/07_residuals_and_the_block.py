@@ -641,14 +641,14 @@ runs = {
     "no plus anywhere": (partial(other_forward, **no_plus), partial(other_backward, **no_plus)),
 }
 curves, models, final, wrong = {}, {}, {}, {}
-print("                       loss: start   end   wrong gradients")
+print("loss:                 start   end  wrong gradients")
 for name, (forward_of, backward_of) in runs.items():
     curves[name], models[name] = train(forward_of, backward_of)
     final[name] = curves[name][-50:].mean()
     checked = gradcheck.check(forward_of, backward_of, (x, *weights), {"n_head": nh}, NAMES)
     wrong[name] = [result.name for result in checked if result.word != "happy"]
-    listed = f"{len(wrong[name])} of 13: {', '.join(wrong[name])}" if wrong[name] else "none"
-    print(f"{name:22} {curves[name][0]:11.2f} {final[name]:6.2f}  {listed}")
+    listed = f"{len(wrong[name])} of 13: {' '.join(wrong[name])}" if wrong[name] else "none"
+    print(f"{name:21} {curves[name][0]:5.2f} {final[name]:5.2f}  {listed}")
 longer = train(*runs["no plus anywhere"], steps=1600, rate=0.1)[0][-50:].mean()
 print(f"no plus anywhere, at half the rate, with four times the updates: {longer:.2f}")
 assert longer < 2, "it can learn"

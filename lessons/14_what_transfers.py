@@ -178,9 +178,10 @@ def pronouns(model, examples):
     return scores(model, pairs)[:, 1].reshape(-1, 2)
 
 
-# %%
 one_example = tasks.examples("pronouns", 1, "valid")
 print(textwrap.fill(one_example[0].texts[0], 96))
+
+# %%
 for number, value in enumerate(pronouns(model, one_example)[0]):
     right = "*" if number == one_example[0].label else " "
     print(f"{value:7.2f} {right} {one_example[0].choices[number]}")

@@ -17,7 +17,7 @@ from minigpt.models.gpt2 import GPT2
 from minigpt.ops.cases import KEY
 
 TINY = {"embedding_size": 4, "generator_heads": 1, "n_distances": 3, "decoder_passes": 2, "n_hidden": 3,
-        "d_kv": 4, "d_ff": 8, "n_inner": 12, "n_kv_head": 1, "sliding_window": 2}  # fmt: skip
+        "d_kv": 4, "d_ff": 8, "n_inner": 10, "n_kv_head": 1, "sliding_window": 2}  # fmt: skip
 
 
 @dataclass(kw_only=True)
