@@ -82,12 +82,13 @@ def keep_nucleus(logits: Array, p: float) -> Array:
     if p >= 1:
         return logits  # rounding may take the sum above 1, and the unlikeliest token would be lost
     xp = array_module(logits)
-    descending = -xp.sort(-logits, axis=-1)
-    cumulative = probabilities(descending).cumsum(axis=-1)
-    n_inside = (cumulative <= p).sum(axis=-1)
+    p_token = probabilities(logits)
+    least = (1 - p) / logits.shape[-1]  # all tokens below this hold less than 1 - p together: none is in the nucleus
+    descending = -xp.sort(-xp.where(p_token < least, 0, p_token), axis=-1)  # equal numbers are sorted in less time
+    n_inside = (descending.cumsum(axis=-1) <= p).sum(axis=-1)
     last = xp.maximum(n_inside - 1, 0)
     threshold = xp.take_along_axis(descending, last[:, None], axis=-1)
-    return xp.where(logits < threshold, -np.inf, logits)
+    return xp.where(p_token < threshold, -np.inf, logits)
 
 
 def check_options(temperature: float, top_k: int | None, top_p: float | None) -> None:
