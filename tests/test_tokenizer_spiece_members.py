@@ -176,6 +176,9 @@ def test_folders_that_cannot_be_opened(tmp_path):
     (folder / "added_tokens.json").unlink()
     with pytest.raises(InputError, match="minigpt_special_tokens is None: expected a list of names"):
         open_folder(folder)
+    folder = folder_of(tmp_path, "t5", tokenizer_class="T5Tokenizer", mask_token="<hidden>")
+    with pytest.raises(InputError, match="mask_token is '<hidden>', which the vocabulary lacks"):
+        open_folder(folder)
     word = content_of("t5")._replace(trainer=TrainerSpec(model_type=spiece.WORD))
     with pytest.raises(InputError, match="of the type 'word'"):
         tokenizer_of(members()["t5"], word, {}, tmp_path / "spiece.model")

@@ -130,7 +130,7 @@ def tokenizer_of(
 ) -> PieceTokenizer:
     """A member's tokenizer with the content of this file. config: as in `tokenizer_config.json`; path: of the file.
 
-    Raises InputError for a type of model that is not built, and for a token that its pieces lack.
+    Raises InputError for a type of model that is not built, and for a special token that its pieces lack.
     """
     if content.model_type not in MODELS:
         known = ", ".join(MODELS)
@@ -142,12 +142,14 @@ def tokenizer_of(
     own = settings.own_in(config, path.parent)
     side = settings.padding_side(config, member.padding_side, path.parent)
     named = settings.named_in(path.parent, config)
+    for key, one in named.items():
+        if one.token not in model.ids:
+            raise InputError(f"{path.parent}: {key} is {one.token!r}, which the vocabulary lacks")
     roles = {role: token for role, token in member.roles.items() if token in model.ids}
     mask = roles.get("mask") if member.mask_lstrip else None
     added = {token: Added(token, lstrip=token == mask) for token in (*roles.values(), *_appended(member))}
     for one in named.values():
-        if one.token in model.ids:
-            added.setdefault(one.token, one)
+        added.setdefault(one.token, one)
 
     def write(text: PieceTokenizer, into: Path) -> None:
         spiece.write(into / path.name, content)
