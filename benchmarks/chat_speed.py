@@ -9,6 +9,7 @@ started as `minigpt chat` is; a figure is the median of the tokens after the fir
 
     drawn         the tokens are drawn as `minigpt chat` draws them where nothing is said: temperature and nucleus
     reading       every weight matrix is multiplied once with one row, by NumPy on the same threads, and nothing else
+    narrow        minigpt with as many layers of an eighth of the width: almost nothing but Python's calls
     transformers  the model is called for each token with its own cache, without the loop of its `generate`
 
 Then, on one thread: could weights of two bytes or one be faster? NumPy has no products of these. So a piece of a matrix
@@ -16,6 +17,7 @@ that fits the cache is widened to float32 and multiplied at once; beside it the 
 """
 
 import argparse
+import dataclasses
 import os
 import statistics
 import tempfile
@@ -32,7 +34,8 @@ from minigpt.jobs.chat import ChatOptions
 
 PROMPT, NEW = 32, 64  # tokens that are read, and written
 SIZE = "smollm2-135m"
-SIDES = ("minigpt", "drawn", "reading", "transformers")
+SIDES = ("minigpt", "drawn", "reading", "narrow", "transformers")
+RATIOS = (("minigpt", "reading"), ("drawn", "reading"), ("narrow", "reading"), ("transformers", "minigpt"))
 PIECE = 64  # rows of a matrix that are widened at a time: they stay in the cache
 ENOUGH = 64  # matrices: far more than the cache holds
 NARROW = ("float16", "bfloat16", "int8")
@@ -74,6 +77,16 @@ def drawn(n_threads: int, folder: str):
     """The tokens that `minigpt chat` draws."""
     usual = ChatOptions(folder=folder)
     return ours(n_threads, folder, temperature=usual.temperature, top_p=usual.top_p, seed=usual.seed)
+
+
+def narrow(n_threads: int, folder: str):
+    """A function that writes with as many layers of an eighth of the width, and random weights."""
+    model, _ = opened(folder)
+    config = model.config
+    sizes = {"n_embd": config.n_embd // 8, "n_inner": config.n_inner and config.n_inner // 8, "vocab_size": 1000}
+    with tempfile.TemporaryDirectory() as made:
+        type(model)(dataclasses.replace(config, **sizes), seed=0).save(made)
+        return greedy(n_threads, made)
 
 
 def reading(n_threads: int, folder: str):
@@ -120,7 +133,7 @@ def theirs(n_threads: int, folder: str):
 
 def compare(n_threads: int, folder: str, pairs: int) -> dict[str, dict]:
     """Rows: tokens a second of each side, and ratios of the time that one token takes."""
-    builders = dict(zip(SIDES, (greedy, drawn, reading, theirs), strict=True))
+    builders = dict(zip(SIDES, (greedy, drawn, reading, narrow, theirs), strict=True))
     if not all(map(machine.importlib.util.find_spec, ("torch", "transformers"))):
         print("transformers is not compared with: pip install torch transformers")
         del builders["transformers"]
@@ -128,7 +141,7 @@ def compare(n_threads: int, folder: str, pairs: int) -> dict[str, dict]:
     machine.in_turn(sides, pairs)
     of_a_token = {name: [seconds for _, seconds in side.results[-pairs:]] for name, side in sides.items()}
     rows = {"tokens per second": {name: 1 / statistics.median(times) for name, times in of_a_token.items()}}
-    for above, below in (("minigpt", "reading"), ("drawn", "reading"), ("transformers", "minigpt")):
+    for above, below in RATIOS:
         if above in sides:
             rows[f"{above} / {below}"] = machine.ratio(of_a_token[above], of_a_token[below])
     if "transformers" in sides:
@@ -140,13 +153,13 @@ def compare(n_threads: int, folder: str, pairs: int) -> dict[str, dict]:
 # ------------------------------------------------------------------------------------------------- two bytes, and one
 
 
-def narrow(n_threads: int, width: int, inner: int):
+def fewer_bytes(n_threads: int, width: int, inner: int):
     """A function that gives rows: microseconds of a product of one row with (width, inner), and in fewer bytes."""
     threads.set_threads(n_threads)
-    return lambda: _narrow(width, inner)
+    return lambda: _fewer_bytes(width, inner)
 
 
-def _narrow(width, inner):
+def _fewer_bytes(width, inner):
     rng = np.random.default_rng(0)
     wide = [rng.standard_normal((width, inner), dtype=np.float32) for _ in range(ENOUGH)]
     row = np.ones(width, np.float32)
@@ -200,7 +213,7 @@ def main() -> None:
         config = models.card_in(folder).model.config_in(hub.find(folder))
     what = options.model or f"random, {SIZE}"
     print(machine.table(rows, (*machine.RATIO, *SIDES)))
-    of_bytes = machine.Apart(narrow, 1, config.n_embd, config.n_inner or 4 * config.n_embd)()
+    of_bytes = machine.Apart(fewer_bytes, 1, config.n_embd, config.n_inner or 4 * config.n_embd)()
     print(machine.table(of_bytes, ("product", "widening")))
     rows |= {f"one thread, {name}, microseconds": row for name, row in of_bytes.items()}
     named = {f"{what}: {name}": row for name, row in rows.items()}

@@ -440,6 +440,10 @@ assert adapters / total < 0.01, "less than a hundredth learns"
 # `minigpt finetune` takes `--lora 8` for this. In the end $W + s A B$ is one matrix again: a merged
 # model costs nothing more than before.
 #
+# `minigpt instruct smollm2 mine.jsonl` tunes this model on your own instructions. With 200 about
+# our stories (`benchmarks/instruct.py`) it took 5 minutes and 2.2 GB. Of 100 other questions with
+# two answers it had half right before, 83 after. And it forgot: it knew 9 of 12 capitals, then 8.
+#
 # ## 9. Paper and code
 #
 # - The weights that we opened were rounded to 4 bits (`Q4_1`: 32 numbers share a scale and a least
