@@ -2,10 +2,10 @@
 
 import contextlib
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
+from handed_in import solution
 from test_check_file import DROPOUT
 
 from minigpt import ops
@@ -17,11 +17,10 @@ from minigpt.learn.classroom.verdict import RIGHT, WRONG
 from minigpt.learn.judging.derived import calls_of_operations, not_derived
 from minigpt.learn.judging.rounded import _rounded, rounded
 
-SOLUTIONS = Path(__file__).parent / "solutions"
 OPERATIONS = {}
-for path in sorted((SOLUTIONS / "operations").glob("*.py")):
+for lesson in course.OPERATIONS:
     for name in ops.names:
-        if f"def {name}_backward" in (written := path.read_text(encoding="utf-8")):
+        if f"def {name}_backward" in (written := solution(f"{lesson}_operations")):
             OPERATIONS[name] = written
 
 TRICK = """
@@ -296,7 +295,7 @@ def test_a_copied_trick_does_not_earn_an_exercise(tmp_path, monkeypatch):
 
 
 def test_nor_an_exercise_line_by_line(tmp_path):
-    text = (SOLUTIONS / "06_rmsnorm.py").read_text(encoding="utf-8")
+    text = solution("06_rmsnorm")
     assert verdict(tmp_path, "06_rmsnorm", text).word == RIGHT
     last = "    return dx, dg\n"
     assert text.count(last) == 1

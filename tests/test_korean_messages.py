@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from glossary import rows
+from handed_in import hand_in, solution
 from korean import english_in, has_hangul
 from package_files import FILES, HOME, source_of
 
@@ -34,11 +35,6 @@ def korean(monkeypatch):
 
 def typed(*line) -> int:
     return main(["learn", *map(str, line)])
-
-
-def solution(exercise) -> str:
-    folder = Path(__file__).parent / "solutions" / ("operations" if exercise.operations else "")
-    return (folder / exercise.file).read_text(encoding="utf-8")
 
 
 # --- the language ----------------------------------------------------------------------------------------------------
@@ -256,7 +252,7 @@ def test_a_check_in_korean_has_english_json(korean, tmp_path, capsys):
     path = tmp_path / exercise.file
     assert typed("check", "00", path, "--folder", tmp_path) == 1
     assert "아직 시작하지 않았습니다" in capsys.readouterr().out
-    text = solution(exercise)
+    text = solution(exercise.key)
     changed = text.replace("def softmax_backward(dp, p):", "def softmax_backward(dp, p):\n    dp = 2 * dp")
     assert changed != text
     path.write_text(changed, encoding="utf-8")
@@ -275,8 +271,7 @@ def test_a_check_in_korean_has_english_json(korean, tmp_path, capsys):
 
 def test_a_right_file_in_korean(korean, tmp_path, capsys):
     exercise = course.exercise_of("00_operations")
-    path = tmp_path / exercise.file
-    path.write_text(solution(exercise), encoding="utf-8")
+    path = hand_in(exercise.key, tmp_path)
     assert typed("check", "00", path, "--folder", tmp_path) == 0
     said = capsys.readouterr().out
     assert f"{path}: 맞습니다." in said and "다음: " in said
@@ -286,7 +281,7 @@ def test_a_right_file_in_korean(korean, tmp_path, capsys):
 def test_a_judge_that_works_line_by_line_tells_the_whole_diagnosis(korean, tmp_path):
     exercise = course.exercise_of("01_tied_weights")
     path = tmp_path / exercise.file
-    text = solution(exercise)
+    text = solution(exercise.key)
     wrong = text.replace("dw = ", "dw = 2 * ", 1)
     assert wrong != text
     path.write_text(wrong, encoding="utf-8")
@@ -372,7 +367,7 @@ def test_grade_and_claim_in_korean(korean, tmp_path, capsys):
     folder = tmp_path / "class"
     for learner in ("김민지", "Lee"):
         (folder / learner).mkdir(parents=True)
-    (folder / "김민지" / exercise.file).write_text(solution(exercise), encoding="utf-8")
+    hand_in(exercise.key, folder / "김민지")
     (folder / "Lee" / exercise.file).write_text("def f(:\n", encoding="utf-8")
     out = tmp_path / "grades"
     assert typed("grade", folder, "--out", out, "--workers", 1, "--seed", 1) == 0

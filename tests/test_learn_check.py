@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from handed_in import hand_in, solution
 
 from minigpt import ops
 from minigpt.cli import main
@@ -23,16 +24,10 @@ from minigpt.learn.classroom.submissions import find_submissions
 from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, RIGHT, WRONG
 from minigpt.learn.verse import VERSE
 
-SOLUTIONS = Path(__file__).parent / "solutions"
 JUDGED = [exercise for lesson in course.lessons().values() for exercise in lesson.judged]
 SEED = Limits(seed=3)
 QUICK = ("01_tied_weights", "03_attention", "06_rmsnorm", "08_factored_table", "12_min_p", "15_byte_level_bpe",
          "16_gpt2", "24_scaling_laws", "33_preferences")  # fmt: skip
-
-
-def solution(exercise) -> Path:
-    folder = SOLUTIONS / "operations" if exercise.operations else SOLUTIONS
-    return folder / exercise.file
 
 
 def some_slow(exercises, quick):
@@ -49,8 +44,8 @@ def typed(*words) -> int:
 
 
 @pytest.mark.parametrize("exercise", some_slow(JUDGED, (*QUICK, "00_operations")))
-def test_a_solution_is_right(exercise):
-    verdict = check_exercise(exercise, solution(exercise), SEED)
+def test_a_solution_is_right(exercise, tmp_path):
+    verdict = check_exercise(exercise, hand_in(exercise.key, tmp_path), SEED)
     assert (verdict.word, verdict.findings) == (RIGHT, []), "\n".join(verdict.report)
     assert verdict.sandbox and verdict.seed == 3
 
@@ -79,7 +74,7 @@ def test_what_is_not_begun_is_said_kindly(tmp_path, capsys):
 def test_a_solved_lesson_is_happy_writes_a_line_and_says_what_is_next(tmp_path, capsys):
     typed("start", "06", "--folder", tmp_path)
     for exercise in course.lesson("06").judged[:2]:
-        (tmp_path / exercise.file).write_text(solution(exercise).read_text(encoding="utf-8"), encoding="utf-8")
+        hand_in(exercise.key, tmp_path)
     for name in ("06_find_the_bug.py", "06_layernorm.py"):
         (tmp_path / name).unlink()
     capsys.readouterr()
@@ -127,7 +122,7 @@ def gelu_backward(dout, cache):
 def test_a_wrong_line_is_named_with_both_numbers_and_what_to_print(tmp_path, capsys):
     path = tmp_path / "06_operations.py"
     exercise = course.exercise_of("06_operations")
-    text = solution(exercise).read_text(encoding="utf-8")
+    text = solution(exercise.key)
     wrong = text.replace("    dx = ", "    dx = 2 * ")
     assert wrong != text
     path.write_text(wrong, encoding="utf-8")
@@ -206,7 +201,7 @@ def a_class(tmp_path):
         (folder / learner).mkdir(parents=True)
     for key in NAMES:
         exercise = course.exercise_of(key)
-        right = solution(exercise).read_text(encoding="utf-8")
+        right = solution(exercise.key)
         (folder / "Kim 민지" / exercise.file).write_text(right, encoding="utf-8")
         wrong = right.replace("dw = ", "dw = 2 * ", 1).replace(">=", "<", 1)
         (folder / "Lee" / exercise.file).write_text(wrong, encoding="utf-8")
@@ -421,7 +416,7 @@ def verdict_of(tmp_path, key, text):
 
 
 def test_what_is_left_to_the_library_is_not_right(tmp_path):
-    text = solution(course.exercise_of("00_operations")).read_text(encoding="utf-8")
+    text = solution("00_operations")
     first = "def softmax_forward(x):\n"
     lazy = text.replace(first, first + "    if x.ndim != 2:\n        return NotImplemented\n")
     verdict = verdict_of(tmp_path, "00_operations", lazy)
@@ -432,7 +427,7 @@ def test_given_functions_are_ours(tmp_path):
     exercise = course.exercise_of("18_loss_in_tiles")
     text = stubs.handed_out(exercise)
     assert "def bytes_in_use" in text
-    honest = solution(exercise).read_text(encoding="utf-8")
+    honest = solution(exercise.key)
     mine = "\n\ndef bytes_in_use(h, w, targets):\n    return 1e9\n"
     assert verdict_of(tmp_path, exercise.key, honest + mine).is_right
 
@@ -461,7 +456,7 @@ def test_a_constant_that_is_missing_is_named(tmp_path):
 
 
 def test_a_backward_pass_that_returns_nothing_is_not_right(tmp_path):
-    text = solution(course.exercise_of("00_gate")).read_text(encoding="utf-8").rstrip()
+    text = solution("00_gate").rstrip()
     *lines, last = text.splitlines()
     assert last.lstrip().startswith("return ")
     verdict = verdict_of(tmp_path, "00_gate", "\n".join(lines) + "\n")
@@ -500,8 +495,7 @@ def test_a_returned_namespace_is_no_place_in_the_judge_s_memory(tmp_path):
 
 def test_one_file_that_is_no_python_does_not_lose_the_others(tmp_path, capsys):
     typed("start", "12", "--folder", tmp_path)
-    right = solution(course.exercise_of("12_min_p")).read_text(encoding="utf-8")
-    (tmp_path / "12_min_p.py").write_text(right, encoding="utf-8")
+    hand_in("12_min_p", tmp_path)
     (tmp_path / "12_find_the_bug.py").write_text("def f(:\n", encoding="utf-8")
     capsys.readouterr()
     assert typed("check", "12", "--folder", tmp_path) == 1
@@ -557,7 +551,7 @@ def test_a_claim_is_evaluated_as_it_was_trained(small_claims):
 
 def test_a_claim_that_sees_the_future_or_diverges_does_not_hold(small_claims, tmp_path, capsys):
     path = tmp_path / "mine.py"
-    text = solution(course.exercise_of("03_operations")).read_text(encoding="utf-8")
+    text = solution("03_operations")
     leaks = text.replace("if mask is None:", "if True:").replace("np.tri(t, s, s - t", "np.ones((t, s)")
     path.write_text(leaks, encoding="utf-8")
     assert typed("claim", path, "--steps", 2, "--seeds", 3) == 2

@@ -153,6 +153,9 @@ def test_a_change_that_does_not_fit_is_refused():
     for change in ("- y = 2 * x", "- y = 5"):
         with pytest.raises(ValueError, match="places of f"):
             changed(text, change, "f")
+    assert changed(text, "- def f(x):\n+ def g(x):") == text.replace("f(", "g("), "without a home in the whole text"
+    with pytest.raises(ValueError, match="2 places of the text"):
+        changed(text, "- y = 2 * x")
 
 
 def careless(piece) -> list[gradcheck.Result]:

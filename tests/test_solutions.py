@@ -1,6 +1,6 @@
 """Every exercise has one form, its judge is happy with a solution, here and elsewhere, and none is given away.
 
-tests/solutions/NAME.py is what a reader would hand in: the part of lessons/exercises/NAME.py above the line MARKER.
+A solution (handed_in.py) is what a reader would hand in: the part of lessons/exercises/NAME.py above the line MARKER.
 """
 
 import ast
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from handed_in import EXERCISES, SOLVED, hand_in, solution
 from helpers import each
 
 from minigpt import gradcheck
@@ -21,8 +22,6 @@ from minigpt.learn.judging import check_file
 from minigpt.learn.lessons import PATTERNS
 
 ROOT = Path(__file__).parent.parent
-EXERCISES = {path.stem: path for path in sorted((ROOT / "lessons" / "exercises").glob("*.py"))}
-SOLUTIONS = {path.stem: path for path in sorted((ROOT / "tests" / "solutions").glob("*.py"))}
 MARKER = "# --- the judge: nothing below is yours ".ljust(120, "-")
 BY_LIBRARY = [name for name, path in EXERCISES.items() if "check_file" in path.read_text(encoding="utf-8")]
 BY_THEMSELVES = [name for name in EXERCISES if name not in BY_LIBRARY]
@@ -43,10 +42,14 @@ def named(names: list[str]) -> list:
 
 
 def test_every_exercise_has_a_solution():
-    assert list(SOLUTIONS) == list(EXERCISES)
-    for name, path in SOLUTIONS.items():
-        solved, (_, *handed_out) = (ast.parse(text).body for text in (path.read_text(encoding="utf-8"), parts(name)[0]))
-        assert list(map(ast.dump, solved)) != list(map(ast.dump, handed_out)), f"{name} is handed out solved"
+    assert list(EXERCISES) == SOLVED
+    for name in EXERCISES:
+        assert code(solution(name)) != code(parts(name)[0]), f"{name} is handed out solved"
+
+
+def code(text: str) -> list[str]:
+    """The statements of a file, without the text at its top."""
+    return [ast.dump(node) for node in ast.parse(text).body if not isinstance(node, ast.Expr)]
 
 
 # --- the form --------------------------------------------------------------------------------------------------------
@@ -65,7 +68,7 @@ def test_one_line_divides_an_exercise(name):
 @pytest.mark.parametrize("of", ["exercise", "solution"])
 @each("name", EXERCISES)
 def test_what_is_handed_out_needs_numpy_and_ops_alone(of, name):
-    text = parts(name)[0] if of == "exercise" else SOLUTIONS[name].read_text(encoding="utf-8")
+    text = parts(name)[0] if of == "exercise" else solution(name)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             allowed = [*sys.stdlib_module_names, "numpy"]
@@ -96,16 +99,16 @@ def test_a_judge_only_calls_what_is_yours(name):
 @pytest.mark.parametrize("name", named(BY_THEMSELVES))
 def test_a_judge_is_happy_with_a_solution(name, tmp_path):
     path = tmp_path / f"{name}.py"
-    path.write_text(SOLUTIONS[name].read_text(encoding="utf-8") + "\n\n" + parts(name)[1], encoding="utf-8")
+    path.write_text(solution(name) + "\n\n" + parts(name)[1], encoding="utf-8")
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(path), run_name="__main__")
     assert ended.value.code == 0, ended.value.code
 
 
 @pytest.mark.parametrize("name", named(BY_LIBRARY))
-def test_the_library_is_happy_with_a_solution(name):
+def test_the_library_is_happy_with_a_solution(name, tmp_path):
     said = []
-    assert check_file.run(SOLUTIONS[name], say=said.append), "\n".join(said)
+    assert check_file.run(hand_in(name, tmp_path), say=said.append), "\n".join(said)
 
 
 class Elsewhere:
@@ -134,12 +137,12 @@ def plain(value) -> bool:
 
 
 @pytest.mark.parametrize("name", named(BY_THEMSELVES))
-def test_a_judge_is_happy_with_a_solution_that_runs_elsewhere(name, monkeypatch):
+def test_a_judge_is_happy_with_a_solution_that_runs_elsewhere(name, tmp_path, monkeypatch):
     upper, judge = parts(name)
     here = {"__name__": "__main__", "__file__": str(EXERCISES[name])}
     there = {"__name__": "handed_in"}
     exec(compile(upper, EXERCISES[name], "exec"), here)
-    exec(compile(SOLUTIONS[name].read_text(encoding="utf-8"), SOLUTIONS[name], "exec"), there)
+    exec(compile(solution(name), hand_in(name, tmp_path), "exec"), there)  # lines.check reads the file
     for key, value in list(here.items()):
         if isinstance(value, type(parts)) or isinstance(there.get(key), type(named)):
             here[key] = Elsewhere(value, there[key])
@@ -224,7 +227,7 @@ def yours(name: str) -> dict[str, int]:
     """The statements of a solution with an operation or a call, which the exercise has neither as code nor as text."""
     upper = parts(name)[0]
     text, code = bare(upper), statements(upper)
-    written = statements(SOLUTIONS[name].read_text(encoding="utf-8"))
+    written = statements(solution(name))
     return {line: work for line, work in written.items() if work and line not in code and bare(line) not in text}
 
 

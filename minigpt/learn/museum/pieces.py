@@ -111,8 +111,11 @@ def choices(one: Piece) -> list[Piece]:
     return found
 
 
-def changed(text: str, change: str, home: str) -> str:
-    """The text after a change. home: the definition in which lines are looked up. Raises ValueError where none fits."""
+def changed(text: str, change: str, home: str = "") -> str:
+    """The text after a change. home: the definition in which lines are looked up; "" for the whole text.
+
+    Raises ValueError for lines that stand in no place, or in several.
+    """
     lines = text.splitlines()
     for part in change.strip("\n").split("\n\n"):
         hunk = part.splitlines()
@@ -122,12 +125,12 @@ def changed(text: str, change: str, home: str) -> str:
 
 
 def _apply(lines: list[str], hunk: list[str], where: str) -> None:
-    """Change some lines of one definition."""
+    """Change some lines of one definition, or of the whole text."""
     old = [line[2:] for line in hunk if line[0] in "- "]
     start, end = _definition(lines, where)
     places = [i for i in range(start, end) if [line.strip() for line in lines[i : i + len(old)]] == _bare(old)]
     if len(places) != 1:
-        raise ValueError(f"{old[0]!r} stands in {len(places)} places of {where}, and 1 is needed")
+        raise ValueError(f"{old[0]!r} stands in {len(places)} places of {where or 'the text'}, and 1 is needed")
     place = places[0]
     margin = " " * (_indent(lines[place]) - _indent(old[0]))
     new = []
@@ -148,7 +151,9 @@ def _indent(line: str) -> int:
 
 
 def _definition(lines: list[str], name: str) -> tuple[int, int]:
-    """Where a function or a class begins and ends."""
+    """Where a function or a class begins and ends; for "" the whole text."""
+    if not name:
+        return 0, len(lines)
     start = next(i for i, line in enumerate(lines) if line.startswith((f"def {name}(", f"class {name}(")))
     for end in range(start + 1, len(lines)):
         if lines[end] and not lines[end].startswith((" ", ")")):
