@@ -1,12 +1,10 @@
-# expects: writes into x
 import numpy as np
 
 
 def layernorm_forward(x, g, b, *, eps=1e-5):
     C = x.shape[-1]
     mean = np.sum(x, axis=-1, keepdims=True) / C
-    x -= mean
-    xc = x
+    xc = x - mean
     var = np.sum(xc * xc, axis=-1, keepdims=True) / C
     rstd = (var + eps) ** -0.5
     xhat = xc * rstd

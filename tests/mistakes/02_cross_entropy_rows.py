@@ -1,4 +1,3 @@
-# expects: -100|ignored; gradient
 import numpy as np
 
 
@@ -25,5 +24,6 @@ def cross_entropy_backward(dloss, cache):
     rows = np.arange(len(safe))
     dlogits = p.copy()
     dlogits[rows, safe] -= 1
+    dlogits = dlogits * keep[:, None]
     dlogits = dlogits * dloss / n
     return dlogits.reshape(shape).astype(p.dtype)

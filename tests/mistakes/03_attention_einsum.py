@@ -1,4 +1,3 @@
-# expects: dk; scale; twice|once too often
 import numpy as np
 
 
@@ -30,5 +29,5 @@ def attention_backward(dout, cache):
     dot = np.sum(dweights * weights, axis=-1, keepdims=True)
     datt = weights * (dweights - dot)
     dq = np.einsum("...ts,...sd->...td", datt, k) * scale
-    dk = np.einsum("...ts,...td->...sd", datt, q) * scale
+    dk = np.einsum("...ts,...td->...sd", datt, q)
     return dq, dk, dv

@@ -1,4 +1,3 @@
-# expects: eps; root
 import numpy as np
 
 
@@ -6,7 +5,7 @@ def layernorm_forward(x, g, b, *, eps=1e-5):
     """x (*,C), g (C,), b (C,) -> out (*,C)"""
     mu = x.mean(axis=-1, keepdims=True)
     var = x.var(axis=-1, keepdims=True)
-    std = np.sqrt(var) + eps
+    std = np.sqrt(var + eps)
     x_hat = (x - mu) / std
     out = g * x_hat + b
     return out, (x_hat, std, g)
