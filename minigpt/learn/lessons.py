@@ -20,7 +20,6 @@ PATTERNS = (
     "lessons/pictures/*.png",
     "lessons/exercises/*.py",
     "lessons/exercises/hints.toml",
-    "lessons/exercises/hints_ko.toml",
     "data/README.md",
     "data/stories_sample.txt",
     "data/tasks/*.tsv",

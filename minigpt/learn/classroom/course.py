@@ -9,7 +9,7 @@ import functools
 import re
 import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
 from minigpt.learn.cells import cells
@@ -29,7 +29,7 @@ OPERATIONS = {
     "28": ("soft_cross_entropy", "cosine_loss"),
     "32": ("cross_attention", "rmsnorm"),
 }
-HINTS = {"en": "lessons/exercises/hints.toml", "ko": "lessons/exercises/hints_ko.toml"}
+HINTS = "lessons/exercises/hints.toml"
 HEADING = re.compile(r"^## \d+\. Exercises$", re.MULTILINE)
 ITEM = re.compile(r"^(\d+)\. ", re.MULTILINE)
 FILE = re.compile(r"`exercises/(\d\d_\w+\.py)`")
@@ -116,27 +116,28 @@ def exercise_of(name: str, where: Lesson | None = None) -> Exercise:
 
 
 @functools.cache
-def _hint_table(code: str) -> dict[str, dict]:
-    """{key of an exercise: its "hints" and "answer"} in this language; empty where the file is missing."""
-    path = find_lessons().get(HINTS[code])
+def _hint_table() -> dict[str, dict]:
+    """{key of an exercise: its "hints" and "answer", "hints_ko" and "answer_ko"}; empty where the file is missing."""
+    path = find_lessons().get(HINTS)
     return tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
 
 
-def _told(exercise: Exercise) -> dict:
-    """What the table of the reader's language has for an exercise; the English, where it has nothing."""
-    return _hint_table("en").get(exercise.key, {}) | _hint_table(language()).get(exercise.key, {})
+def _told(exercise: Exercise, what: str, nothing: Any) -> Any:
+    """Its "hints" or "answer" in the reader's language; in English, where that has none; `nothing` without both."""
+    about = _hint_table().get(exercise.key, {})
+    return about.get(f"{what}_{language()}", about.get(what, nothing))
 
 
 def hints_of(exercise: Exercise) -> list[str]:
     """Its hints, from a question to nearly the line, in the reader's language."""
     if exercise.operations:
         return _hints_of_operations(exercise)
-    return list(_told(exercise).get("hints", []))
+    return list(_told(exercise, "hints", []))
 
 
 def answer_of(exercise: Exercise) -> str:
     """The answer of an open question, or the measured result, in the reader's language; "" where there is none."""
-    return _told(exercise).get("answer", "").strip()
+    return _told(exercise, "answer", "").strip()
 
 
 def path_of(exercise: Exercise) -> Path:
