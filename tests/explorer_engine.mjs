@@ -10,7 +10,6 @@ const folder = pathToFileURL(process.argv[2] + "/").href;
 const session = await import(folder + "session.js");
 const { OPERATIONS } = await import(folder + "operations.js");
 const { verdictOf } = await import(folder + "differences.js");
-const { MUSEUM } = await import(folder + "museum.js");
 const { putInTable } = await import(folder + "ops/table.js");
 const { Tensor } = await import(folder + "tensor.js");
 const { openTokenizer } = await import(folder + "tokenizer.js");
@@ -77,7 +76,7 @@ const functions = {
     });
   },
   mistakes() {
-    return session.mistakes.map((mistake, i) => ({ ...mistake, op: MUSEUM[i].op }));
+    return session.mistakes;
   },
   encode(spec, texts) {
     const tokenizer = openTokenizer(spec);

@@ -24,6 +24,7 @@ from minigpt.gradcheck import checker, results
 from minigpt.jobs.fill import covered_ids
 from minigpt.learn.explorer import job, named_pass, packing, page, recorded
 from minigpt.learn.explorer.bundle import ENTRY, BundleError, bundle
+from minigpt.learn.explorer.entries import mistake_entries
 from minigpt.models.lstm import LSTM, LSTMConfig
 from minigpt.tokenizer import TRAINERS, CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 
@@ -224,7 +225,7 @@ def test_a_page_holds_the_model_its_tokenizer_the_text_and_the_words(folders, st
     assert page.is_ours(out) and text.count("</script>") == 2 and "<style>\np { color" in text
     found = held(out)
     assert found["text"] == "the </script> cat" and found["recorded"] is None
-    assert found["words"]["ko"]["title"] == "탐색기"
+    assert found["words"]["ko"]["title"] == "탐색기" and found["mistakes"] == mistake_entries()
     (one,), (tokenizer,) = found["models"], found["tokenizers"]
     model = GPT2.load(folders["bytes"])
     assert one["config"] == model.config.to_dict() and one["title"]["en"] == "bytes (GPT-2)" and one["tokenizer"] == 0

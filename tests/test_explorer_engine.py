@@ -6,10 +6,12 @@ import explorer_engine
 import numpy as np
 import pytest
 from explorer_engine import bfloat16, error, expected_values, packed, page_of, random_model
+from korean import has_hangul
 
 from minigpt import models as all_models
 from minigpt import ops
 from minigpt.learn.explorer import job
+from minigpt.learn.explorer.entries import mistake_entries
 from minigpt.learn.lessons import find_lessons
 from minigpt.learn.museum.model import ModelOfFunctions
 from minigpt.learn.museum.pieces import pieces
@@ -326,15 +328,16 @@ def mistakes(run):
     return found
 
 
-def test_mistakes_have_the_names_and_titles_of_the_museum(mistakes):
-    assert len(mistakes) >= 8
-    assert len({mistake["op"] for mistake in mistakes}) >= 8
-    for mistake in mistakes:
-        piece = BY_NAME[mistake["name"]]
-        assert mistake["op"] == piece.op
-        assert mistake["title"] == {"en": piece.title, "ko": piece.title_ko}
-        assert mistake["where"] in ("forward", "backward")
-        assert all(mistake["says"][language].strip() for language in ("en", "ko"))
+def test_mistakes_are_those_pieces_of_the_museum_of_which_the_page_has_something_to_say(mistakes):
+    names = [mistake["name"] for mistake in mistakes]
+    assert sorted(names) == sorted(mistake_entries()) and len(names) >= 21
+    assert len({BY_NAME[name].op for name in names}) >= 8
+    assert all(mistake["where"] in ("forward", "backward") for mistake in mistakes)
+    for name, told in mistake_entries().items():
+        piece = BY_NAME[name]
+        assert told["op"] == piece.op and told["title"] == {"en": piece.title, "ko": piece.title_ko}
+        assert told["says"]["en"].endswith(".") and has_hangul(told["says"]["ko"]), name
+    assert all(bool(piece.page) == bool(piece.page_ko) for piece in pieces())
 
 
 @pytest.mark.parametrize("name", ["gpt1", "gpt2"])
@@ -355,7 +358,8 @@ def test_a_mistake_is_that_of_the_museum(run, mistakes, name):
             got = of_engine["values"][parameter_name]["gradient"]
             assert np.abs(got - gradient).max() < SAME_PASS * max(np.abs(gradient).max(), 1e-4), mistake["name"]
         compared += 1
-    assert compared == len(mistakes) - (name == "gpt2") * sum(mistake["op"] == "gpt1" for mistake in mistakes)
+    of_models = [mistake for mistake in mistakes if BY_NAME[mistake["name"]].is_model]
+    assert compared == len(mistakes) - (name == "gpt2") * len(of_models)
 
 
 def planted_in(model, piece, name):

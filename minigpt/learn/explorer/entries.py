@@ -1,4 +1,4 @@
-"""What the script of the page reads of a model and of its tokenizer, as values of JSON."""
+"""What the script of the page reads of a model, of its tokenizer and of mistakes, as values of JSON."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import numpy as np
 from minigpt.errors import InputError
 from minigpt.learn.explorer import packing
 from minigpt.learn.explorer.subject import Subject
+from minigpt.learn.museum.pieces import pieces
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer
 from minigpt.tokenizer import text as text_rules
 from minigpt.tokenizer.gpt2 import spell
@@ -79,3 +80,16 @@ def spelling_entry(tokenizer: Tokenizer, ids: set[int]) -> dict[str, Any]:
     if "rules" in entry:
         entry["rules"] = {name: {} for name in entry["rules"]}
     return entry
+
+
+def mistake_entries() -> dict[str, dict[str, Any]]:
+    """Of each mistake that can be planted: its operation, what it is called, and what the page says of it."""
+    return {
+        one.name: {
+            "op": one.op,
+            "title": {"en": one.title, "ko": one.title_ko},
+            "says": {"en": one.page, "ko": one.page_ko},
+        }
+        for one in pieces()
+        if one.page
+    }

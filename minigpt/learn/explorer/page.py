@@ -9,6 +9,7 @@ from typing import Any
 from minigpt.errors import InputError, shown
 from minigpt.files.disk import read_text, read_toml, write_text
 from minigpt.learn.explorer.bundle import bundle
+from minigpt.learn.explorer.entries import mistake_entries
 
 HOME = Path(__file__).parent
 JS = HOME / "js"
@@ -21,14 +22,14 @@ PLACES = re.compile(r"<!-- (style|models|script) -->")
 
 
 def assemble(data: dict[str, Any]) -> str:
-    """The text of a page that holds these models: see `job.content`. Its words, in both languages, are added here.
+    """The text of a page that holds these models: see `job.content`. Its words are added here, in both languages.
 
     Raises InputError where a part of the page is missing from this installation.
     """
-    words = read_toml(WORDS_FILE)
+    data = data | {"words": read_toml(WORDS_FILE), "mistakes": mistake_entries()}
     parts = {
         "style": f"<style>\n{_style()}\n</style>",
-        "models": f'<script type="application/json" id="models">{as_json(data | {"words": words})}</script>',
+        "models": f'<script type="application/json" id="models">{as_json(data)}</script>',
         "script": f'<script type="module">\n{bundle(JS)}</script>',
     }
     template = read_text(TEMPLATE)

@@ -13,6 +13,7 @@
 A line `@ name` says in which definition; otherwise it is the backward pass. An empty line parts two changes.
 title_ko: the same in Korean (no native speaker has reviewed it), as a sentence without its full stop.
 expects: a part of the sentence with which the gradient check names this mistake.
+page, page_ko: of a mistake that can be planted in the explorer's page, what it says of the gradients there.
 """
 
 import difflib
@@ -42,6 +43,8 @@ class Piece(NamedTuple):
     expects: str
     change: str
     level: int = 0
+    page: str = ""
+    page_ko: str = ""
 
     @property
     def is_model(self) -> bool:

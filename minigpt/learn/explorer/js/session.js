@@ -4,7 +4,7 @@ import { centralDifference, relativeError, roundingNoise } from "./differences.j
 import { scaleProjections } from "./models/initial_weights.js";
 import { ARCHITECTURES, loss_backward, loss_forward, probabilities_of_stream } from "./models/language_model.js";
 import { Recording } from "./models/record.js";
-import { MUSEUM } from "./museum.js";
+import { MUSEUM, WRONG_FOR_ITS_LOSS } from "./museum.js";
 import { OPERATIONS } from "./operations.js";
 import { IGNORED } from "./ops/cross_entropy.js";
 import { softmax_forward } from "./ops/softmax.js";
@@ -131,23 +131,24 @@ export function finiteDifference(model, ids, targets, name, index, { eps = 1e-5,
   return { plus, minus, numeric, analytic, relative, noise };
 }
 
-// [{ name, op, title: {en, ko}, says: {en, ko}, where: "backward" | "forward", isWrong }]
+// [{ name, where: "backward" | "forward", isWrong }]
 //
-// isWrong(name): of a mistake in the forward pass, is the gradient of this value wrong for the loss of that pass? Where
-// both passes agree none is, though all of them may differ from those of the right model.
-export const mistakes = MUSEUM.map(({ name, op, title, says, where, isWrong }) => {
-  return { name, op, title, says, where, isWrong };
+// isWrong(name): is a gradient of this value that differs from the right one wrong? After a mistake in the forward pass
+// it may be right for the loss of that pass.
+export const mistakes = Object.keys(MUSEUM).map((name) => {
+  const isForward = Object.keys(MUSEUM[name]).some((replaced) => replaced.endsWith("_forward"));
+  const isWrong = (value) => !isForward || (WRONG_FOR_ITS_LOSS[name]?.test(value) ?? false);
+  return { name, where: isForward ? "forward" : "backward", isWrong };
 });
 
 export function replacementsOf(mistake) {
   if (mistake === null) {
     return {};
   }
-  const piece = MUSEUM.find(({ name }) => name === mistake);
-  if (piece === undefined) {
+  if (!Object.hasOwn(MUSEUM, mistake)) {
     throw new Error(`${mistake} is not the name of a mistake: see mistakes`);
   }
-  return piece.replaces;
+  return MUSEUM[mistake];
 }
 
 export function checkIds(model, ids, targets) {

@@ -1,6 +1,6 @@
 // The page begins here: it opens the models, listens to the reader, and draws the panels that are in sight.
 
-import { finiteDifference, lens, mistakes, openModels, runPass } from "../session.js";
+import { finiteDifference, lens, openModels, runPass } from "../session.js";
 import { drawAttention } from "./attention.js";
 import { drawBackward } from "./backward.js";
 import { verdictOf } from "../differences.js";
@@ -8,7 +8,7 @@ import { bringCheckIntoSight } from "./check.js";
 import { drawDepth } from "./depth.js";
 import { drawInspect } from "./inspect.js";
 import { drawLens } from "./lens.js";
-import { drawMistakes } from "./mistakes.js";
+import { drawMistakes, namedMistakes, nameMistakes } from "./mistakes.js";
 import { drawNotes } from "./notes.js";
 import { fail, whatIsMissing } from "./missing.js";
 import { makePanels, panelsFor } from "./panels.js";
@@ -196,6 +196,7 @@ async function begin() {
   page.panels = panelsFor(page.panels, json.recorded);
   makePanels(page.panels, json.site ?? null);
   setWords(json.words, kindsOf(json.recorded));
+  nameMistakes(json.mistakes);
   setLanguage(firstLanguage());
   const missing = whatIsMissing();
   if (missing) return fail(missing);
@@ -229,7 +230,7 @@ function beginLive(text) {
 const explorer = {
   state,
   change,
-  mistakes,
+  mistakes: namedMistakes,
   runPass,
   finiteDifference,
   lens,

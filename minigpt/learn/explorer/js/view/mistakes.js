@@ -11,12 +11,20 @@ import { inLanguage, word } from "./words.js";
 const FIRST = 8; // changes that are shown until all are asked for
 const SAME = 1e-9; // gradients that are nearer than this, relative to the right one, are the same
 
+// { name, where, isWrong, op, title: {en, ko}, says: {en, ko} }, once the page has named them
+export const namedMistakes = [];
+
+// words: { name: { op, title, says } }
+export function nameMistakes(words) {
+  namedMistakes.push(...mistakes.map((one) => ({ ...one, ...words[one.name] })));
+}
+
 export function drawMistakes(host, views) {
   if (views.some((view) => view.recorded)) {
     host.replaceChildren(make("p", { class: "note" }, word("recorded.no_mistakes")));
     return;
   }
-  const chosen = mistakes.find((one) => one.name === state.mistake);
+  const chosen = namedMistakes.find((one) => one.name === state.mistake);
   host.replaceChildren(
     makeMistakeMenu(),
     ...(chosen ? describe(chosen, views) : []),
@@ -26,9 +34,9 @@ export function drawMistakes(host, views) {
 function makeMistakeMenu() {
   const option = (value, label) =>
     make("option", { value, selected: value === (state.mistake ?? "") }, label);
-  const operations = [...new Set(mistakes.map((one) => one.op))];
+  const operations = [...new Set(namedMistakes.map((one) => one.op))];
   const groups = operations.map((op) => {
-    const members = mistakes.filter((one) => one.op === op);
+    const members = namedMistakes.filter((one) => one.op === op);
     return make("optgroup", { label: op }, members.map((one) => option(one.name, inLanguage(one.title))));
   });
   const options = [option("", word("mistakes.none")), ...groups];
@@ -103,7 +111,6 @@ function numberCell(key, number) {
 // Every gradient with the mistake against that of the right model: activations in the order of the backward pass, then
 // parameters. A mistake in the forward pass makes another model: what differs there need not be wrong.
 function compare(view, chosen) {
-  const isWrong = chosen.isWrong ?? (() => true);
   const changed = [];
   let same = 0;
   const order = [...view.right.values].filter(([, kept]) => kept.gradient);
@@ -111,7 +118,7 @@ function compare(view, chosen) {
   const parameters = order.filter(([, kept]) => kept.kind === "parameter").reverse();
   for (const [name, kept] of [...activations, ...parameters]) {
     const one = difference(name, kept.gradient.data, view.pass.values.get(name).gradient.data);
-    if (one.apart > SAME) changed.push({ ...one, isWrong: isWrong(name) });
+    if (one.apart > SAME) changed.push({ ...one, isWrong: chosen.isWrong(name) });
     else same += 1;
   }
   return { changed, same };
