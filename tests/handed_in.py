@@ -1,7 +1,7 @@
-"""What readers hand in for the exercises: solutions.
+"""What readers hand in: a solution of each exercise, and of exercise 0, the operations of a lesson.
 
-Of an exercise "find the bug" the solution is the exercise with the few lines that solutions/find_the_bug.toml puts in
-the place of others. Every other one is a file of its own, solutions/NAME.py: what a reader would have written.
+The solution of an exercise is its file, above the judge, with the lines that solutions/exercises.toml puts in the place
+of others. Operations, for which a reader gets stubs, are files of their own: solutions/NN_operations.py.
 """
 
 import tomllib
@@ -13,18 +13,16 @@ from minigpt.learn.museum.pieces import changed
 
 FOLDER = Path(__file__).parent / "solutions"
 EXERCISES = {path.stem: path for path in sorted((FOLDER.parents[1] / "lessons" / "exercises").glob("*.py"))}
-MENDED = tomllib.loads((FOLDER / "find_the_bug.toml").read_text(encoding="utf-8"))
-SOLVED = sorted([*MENDED, *(path.stem for path in FOLDER.glob("*.py"))])
+CHANGES = tomllib.loads((FOLDER / "exercises.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def solution(name: str) -> str:
-    """What solves an exercise: "06_rmsnorm", "06_find_the_bug" or, of exercise 0, "06_operations"."""
-    if name in MENDED:
-        upper, _ = stubs.parts(EXERCISES[name].read_text(encoding="utf-8"))
-        return changed(upper.rstrip(), MENDED[name])
-    folder = FOLDER / "operations" if name.endswith("_operations") else FOLDER
-    return (folder / f"{name}.py").read_text(encoding="utf-8")
+    """The text of a file that solves an exercise: "06_rmsnorm", or, of exercise 0, "06_operations"."""
+    if name not in EXERCISES:
+        return (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    upper, _ = stubs.parts(EXERCISES[name].read_text(encoding="utf-8"))
+    return changed(upper.rstrip(), CHANGES[name])
 
 
 def hand_in(name: str, folder: Path) -> Path:
