@@ -300,7 +300,10 @@ def test_winograd_leaves_out_what_the_model_cannot_see_and_says_so(model, charac
 
 
 def test_winograd_leaves_out_schemas_with_two_gaps_and_says_so(model, characters, tmp_path):
-    """The files made from WinoBias have some: 30 of the 1,584 in winobias_dev.txt, the first at line 131."""
+    """The files made from WinoBias have some: 30 of the 1,584 in winobias_dev.txt, the first at line 131.
+
+    Four records of anti_stereotyped_2.txt have a candidate twice, the first at line 1901.
+    """
     path = tmp_path / "winobias.txt"
     one = "the [MASK] sat on the mat.\n[MASK]\ncat,dog\ncat\n\n"
     two = "it was [MASK] and was it [MASK]?\n[MASK]\ncat,dog\ndog\n\n"
@@ -315,6 +318,14 @@ def test_winograd_leaves_out_schemas_with_two_gaps_and_says_so(model, characters
     long = ("the [MASK] sat on the mat." + " was it a good dog?" * 7, ["cat", "dog"], 0)
     both = tasks_as_text.winograd(model, characters, [records[1], long, records[0]])
     assert [note.split(": ")[1] for note in both.notes] == ["number 1", "number 2"] and both.measures[0].n == 1
+    alike = one.replace("cat,dog", "cat,cat")
+    path.write_text(two.replace("cat,dog", "dog,dog") + alike + one, encoding="utf-8")
+    left_out = tasks_as_text.winograd(model, characters, list(read_pronouns(path).items))
+    assert left_out.notes == ["1 of 3 items have more than one [MASK] and were left out: number 1",
+                              "1 of 3 items have a candidate twice and were left out: number 2"]  # fmt: skip
+    assert values(left_out) == values(tasks_as_text.winograd(model, characters, [records[0]]))
+    with pytest.raises(InputError, match="no item is left to score: 1 of 1 items have a candidate twice"):
+        tasks_as_text.winograd(model, characters, [(records[0][0], ("cat", "cat"), 0)])
     path.write_text(one + one.replace("[MASK] sat", "cat sat") + one, encoding="utf-8")
     with pytest.raises(InputError, match="line 6: expected a text that goes on after its"):
         list(read_pronouns(path).items)

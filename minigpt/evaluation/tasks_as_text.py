@@ -75,8 +75,8 @@ def winograd(model: LanguageModel, tokenizer: Tokenizer, records: Sequence[Choic
 
     Full scoring compares P(the whole text). Partial scoring compares P(what follows | all up to the candidate), where
     the candidate's own rarity plays no part (Trinh & Le 2018). Left out, with a note that counts them, are items with
-    several [MASK], where it is not defined what follows, and items longer than the model's context. Raises InputError
-    where none is left.
+    several [MASK], where it is not defined what follows, with a candidate twice, or longer than the model's context.
+    Raises InputError where none is left.
     """
     records, notes = _that_fit(model, tokenizer, records)
     whole_texts = []
@@ -100,17 +100,21 @@ def _that_fit(
     """The records with one gap whose texts fit the model with each candidate, and notes on the others."""
     room = model.config.n_positions
     several = []
+    alike = []
     long = []
     for number, (text, names, _) in enumerate(records, 1):
         if text.count("[MASK]") > 1:
             several.append(number)
+        elif len(set(names)) < len(names):
+            alike.append(number)
         elif max(len(tokenizer.encode("".join(substitute(text, name)))) for name in names) > room:
             long.append(number)
     if len(long) == len(records):
         raise InputError(f"every text is longer than the {room} tokens that the model sees: take one that sees more")
     notes = left_out_note(several, len(records), "have more than one [MASK]")
+    notes += left_out_note(alike, len(records), "have a candidate twice")
     notes += left_out_note(long, len(records), f"are longer than the {room} tokens that the model sees")
-    return others(records, several + long, notes), notes
+    return others(records, several + alike + long, notes), notes
 
 
 def _can_be_scored(model: LanguageModel, tokenizer: Tokenizer, pair: Pair) -> bool:

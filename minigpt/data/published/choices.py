@@ -118,8 +118,8 @@ def read_pronouns(path: Path, labelled: bool = True) -> Iterator[Example]:
 
     A text, its pronoun, the candidates between commas, the right one. In the collection of Winograd schemas, and what
     is made like it (WinoGender, WinoBias, PDP), the pronoun is [MASK] in both lines; in the sentences of Rahman and Ng
-    (2012), DPRD, it is a word of the text. Where it stands there several times, the text has several gaps.
-    Raises InputError with the line where a bad one begins.
+    (2012), DPRD, it is a word of the text. Where it stands there several times, the text has several gaps. A candidate
+    may stand there twice. Raises InputError with the line where a bad one begins.
     """
     record: list[str] = []
     for line, content in lines_to_the_last(path):
@@ -137,7 +137,7 @@ def _pronoun(path: Path, line: int, record: list[str]) -> Example:
     if pronoun and pronoun != GAP:
         text = re.sub(rf"\b{re.escape(pronoun)}\b", GAP, text)
     goes_on = text.count(GAP) > 1 or not text.endswith(GAP)
-    answered = len(candidates) >= 2 and all(candidates) and candidates.count(answer) == 1
+    answered = len(candidates) >= 2 and all(candidates) and answer in candidates
     if not pronoun or GAP not in text or not goes_on or not answered or end:
         raise wrong(path, line, PRONOUN_FORM, record[0])
     return Example((text,), candidates.index(answer), tuple(candidates))
