@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from minigpt.data.examples import Example
 from minigpt.data.published.layout import Written
+from minigpt.data.published.relations import RELATIONS
 
 
 class Published(NamedTuple):
@@ -118,7 +119,7 @@ TABLES = {
     "klue_ynat": Published("ynat-v1.1_dev.json", pretty([{"guid": "y-1", "title": "비 온다", "label": "사회"},
                                                          {"guid": "y-2", "title": "골 넣다", "label": "스포츠"}]),
                            [Example(("비 온다",), 2), Example(("골 넣다",), 5)],
-                           ("IT과학", "경제", "사회", "생활문화", "세계", "스포츠", "정치")),
+                           ("IT과학", "경제", "사회", "생활문화", "세계", "스포츠", "정치"), "macro_f1"),
     "storycloze": Published("val.csv", ",".join(STORY) + '\nid,One.,Two.,"Three, or",Four.,Good.,Bad.,1\n'
                             "id,A.,B.,C.,D.,E.,F.,2\n",
                             [Example(("One. Two. Three, or Four.",), 0, ("Good.", "Bad.")),
@@ -148,7 +149,19 @@ COQA = {"version": "1.0", "data": [{
 PRONOUNS = [Example(("The cat ran because [MASK] was wet.",), 1, ("The cat", "the dog"))]
 ENDINGS = [" .", " ?", " . ''", ' " .']
 
+def entity(word: str, first: int, kind: str) -> dict[str, Any]:
+    return {"word": word, "start_idx": first, "end_idx": first + len(word) - 1, "type": kind}
+
+
+RELATED = {"guid": "klue-re-v1_dev_00000", "sentence": "톰은 서울에 산다.", "subject_entity": entity("톰", 0, "PER"),
+           "object_entity": entity("서울", 3, "LOC"), "label": "per:place_of_residence", "source": "a"}  # fmt: skip
+
 OTHERS = {
+    "klue_re": Published("klue-re-v1.1_dev.json", pretty([
+        RELATED, RELATED | {"subject_entity": entity("서울", 3, "LOC"), "object_entity": entity("톰", 0, "PER"),
+                            "label": "no_relation"}]),
+        [Example(("<subj>톰</subj>은 <obj>서울</obj>에 산다.",), 16),
+         Example(("<obj>톰</obj>은 <subj>서울</subj>에 산다.",), 0)], RELATIONS, "micro_f1"),
     "race": Published("high1.txt", lines(ARTICLE), ASKED),
     "race_lines": Published("high.jsonl", lines(*({"example_id": "high1.txt", "article": ARTICLE["article"],
                                                    "question": question, "options": options, "answer": answer}
@@ -189,3 +202,16 @@ TEXTS = {  # how each begins
 }  # fmt: skip
 
 FILES = TABLES | OTHERS | TEXTS
+
+NOTE = "## 문장 구분자 : \\n\\n\n"  # as KLUE's files begin
+UNSUPPORTED = {
+    "klue_ner": Published("klue-ner-v1.1_dev.tsv",
+                          f"{NOTE}## klue-ner-v1_dev_00000\t<톰:PS>은 <서울:LC>에 산다.\n"
+                          + tsv(("톰", "B-PS"), ("은", "O"), (" ", "O"), ("서", "B-LC"), ("울", "I-LC")), []),
+    "klue_dp": Published("klue-dp-v1.1_dev.tsv",
+                         f"{NOTE}## klue-dp-v1_dev_00000\t톰은 산다.\n"
+                         + tsv(("1", "톰은", "톰 은", "NNP+JX", "2", "NP_SBJ"),
+                               ("2", "산다.", "살 ㄴ다 .", "VV+EF+SF", "0", "VP")), []),
+    "klue_wos": Published("wos-v1.1_dev.json", pretty([{"guid": "wos-v1_dev_00000", "domains": ["관광"], "dialogue": [
+        {"role": "user", "text": "공원을 찾아요.", "state": ["관광-종류-공원"]}]}]), []),
+}  # fmt: skip

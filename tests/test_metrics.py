@@ -16,13 +16,15 @@ from minigpt.evaluation.metrics import (
     f1,
     interval,
     judge,
+    macro_f1,
     matthews,
+    micro_f1,
     pearson,
     wilson,
 )
 from minigpt.models.task_model import expected_score, score_targets
 
-MEASURES = (accuracy, f1, matthews, pearson)
+MEASURES = (accuracy, f1, micro_f1, macro_f1, matthews, pearson)
 
 
 def drawn(n=200, labels=2, right=0.7, seed=0) -> tuple[np.ndarray, np.ndarray]:
@@ -31,7 +33,7 @@ def drawn(n=200, labels=2, right=0.7, seed=0) -> tuple[np.ndarray, np.ndarray]:
     return np.where(rng.random(n) < right, answers, rng.integers(labels, size=n)), answers
 
 
-# --- the four measures -----------------------------------------------------------------------------------------------
+# --- the measures ----------------------------------------------------------------------------------------------------
 
 
 def counted(predictions, answers, positive=1) -> tuple[int, int, int, int]:
@@ -68,6 +70,14 @@ def test_matthews_of_more_labels_is_the_covariance_of_indicators(labels):
     assert matthews(predictions, answers) == pytest.approx(expected, abs=1e-14)
 
 
+def test_f1_of_several_labels_by_hand():
+    """Label 0 is right twice, predicted 4 times, and true 3 times; label 1: 1, 2, 2; label 2: 1, 1, 2."""
+    predictions, answers = [0, 0, 1, 1, 2, 0, 0], [0, 0, 1, 0, 2, 1, 2]
+    assert micro_f1(predictions, answers) == pytest.approx(2 * 2 / (3 + 4))
+    assert macro_f1(predictions, answers) == pytest.approx((2 * 2 / (4 + 3) + 2 * 1 / (2 + 2) + 2 * 1 / (1 + 2)) / 3)
+    assert micro_f1([0, 1, 1], [1, 0, 1]) == f1([0, 1, 1], [1, 0, 1]), "of two labels it is the F1 of the second"
+
+
 def test_by_hand():
     predictions, answers = [1, 1, 0, 0, 1], [1, 0, 0, 1, 1]
     assert accuracy(predictions, answers) == 0.6
@@ -91,8 +101,8 @@ def test_pearson_by_its_definition_and_its_symmetries():
 
 def test_right_and_wrong_everywhere():
     answers = np.array([0, 1, 1, 0])
-    assert [measure(answers, answers) for measure in MEASURES] == pytest.approx([1] * 4)
-    assert [measure(1 - answers, answers) for measure in MEASURES] == pytest.approx([0, 0, -1, -1])
+    assert [measure(answers, answers) for measure in MEASURES] == pytest.approx([1] * 6)
+    assert [measure(1 - answers, answers) for measure in MEASURES] == pytest.approx([0, 0, 0, 0, -1, -1])
 
 
 def test_degenerate_cases_are_0_and_not_nan():
@@ -104,7 +114,8 @@ def test_degenerate_cases_are_0_and_not_nan():
     tenths = np.full(3, 0.1)
     assert tenths.mean() != 0.1  # the trap: subtracting the mean does not leave zeros
     assert pearson(tenths, scores) == pearson(scores, tenths) == 0.0
-    assert [measure([1], [1]) for measure in MEASURES] == [1.0, 1.0, 0.0, 0.0]
+    assert [measure([1], [1]) for measure in MEASURES] == [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    assert micro_f1([0, 0], [0, 0]) == micro_f1([0, 0], [1, 2]) == micro_f1([1, 2], [0, 0]) == 0.0
 
 
 def test_matthews_of_many_examples_does_not_overflow():
@@ -132,14 +143,32 @@ def test_judge_uses_the_measure_and_the_label_that_the_task_names():
 
 @pytest.mark.parity
 def test_against_scikit_learn():
+    """On 200 draws; the first label is KLUE's no_relation, which its micro-F1 leaves out."""
     theirs = pytest.importorskip("sklearn.metrics")
-    for labels in (2, 4):
-        predictions, answers = drawn(labels=labels)
-        assert accuracy(predictions, answers) == pytest.approx(theirs.accuracy_score(answers, predictions))
-        assert matthews(predictions, answers) == pytest.approx(theirs.matthews_corrcoef(answers, predictions))
-        expected = theirs.f1_score(answers, predictions, labels=[1], average="macro")
-        assert f1(predictions, answers) == pytest.approx(expected)
-        assert np.array_equal(confusion(predictions, answers), theirs.confusion_matrix(answers, predictions))
+    for seed in range(200):
+        labels = (2, 4, 30)[seed % 3]
+        predictions, answers = drawn(labels=labels, right=(seed % 11) / 10, seed=seed)
+        for found, expected in (
+            (accuracy, theirs.accuracy_score(answers, predictions)),
+            (matthews, theirs.matthews_corrcoef(answers, predictions)),
+            (f1, theirs.f1_score(answers, predictions, labels=[1], average="macro", zero_division=0)),
+            (micro_f1, theirs.f1_score(answers, predictions, labels=range(1, labels), average="micro")),
+            (macro_f1, theirs.f1_score(answers, predictions, average="macro", zero_division=0)),
+        ):
+            assert found(predictions, answers) == pytest.approx(expected, abs=1e-12), (seed, found)
+        assert np.array_equal(confusion(predictions, answers, labels),
+                              theirs.confusion_matrix(answers, predictions, labels=range(labels)))  # fmt: skip
+
+
+@pytest.mark.parity
+def test_pearson_against_scipy():
+    theirs = pytest.importorskip("scipy.stats")
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        answers = rng.choice(np.arange(26) / 5, size=50)
+        predictions = answers * (seed % 7 - 3) + rng.normal(size=50)
+        expected = theirs.pearsonr(predictions, answers).statistic
+        assert pearson(predictions, answers) == pytest.approx(expected, abs=1e-12)
 
 
 # --- intervals -------------------------------------------------------------------------------------------------------

@@ -6,12 +6,27 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from published_files import ARTICLE, CBT, COQA, FILES, OTHERS, SNLI, SQUAD, STORY_OF_CNN, TABLES, lines, pretty, tsv
+from published_files import (
+    ARTICLE,
+    CBT,
+    COQA,
+    FILES,
+    OTHERS,
+    RELATED,
+    SNLI,
+    SQUAD,
+    STORY_OF_CNN,
+    TABLES,
+    UNSUPPORTED,
+    lines,
+    pretty,
+    tsv,
+)
 
 from minigpt.cli import main
 from minigpt.data import labelled_files
 from minigpt.data.examples import KINDS, Example, Task
-from minigpt.data.published import choices, questions, texts
+from minigpt.data.published import choices, layouts, questions, texts
 from minigpt.data.published.layout import Written
 from minigpt.data.published.layouts import LAYOUTS
 from minigpt.data.published.recognition import recognise
@@ -82,7 +97,7 @@ def test_windows_writes_the_same_files(write, name):
             assert list(LAYOUTS[name].read(path, True)) == file.items
 
 
-@pytest.mark.parametrize("name", [name for name in TO_LEARN if name not in ("cola", "scitail", "choices", "cbt")])
+@pytest.mark.parametrize("name", [name for name in TO_LEARN if name not in ("cola", "scitail", "cbt")])
 def test_what_is_predicted_needs_no_answers(write, name):
     """A column of labels that is not there, or a key of answers."""
     file = FILES[name]
@@ -330,6 +345,8 @@ BAD = {
     "a right pronoun that is none of them": ("winograd", "f.txt", "It is [MASK] now.\n[MASK]\na,b\nc\n\n",
                                             "line 1: expected a text"),
     "an empty candidate": ("winograd", "f.txt", "It is [MASK] now.\n[MASK]\na,,b\na\n\n", "line 1: expected a text"),
+    "relations where opinions are wanted": ("sentiment", "f.json", lines(RELATED),
+                                            "expected the labels negative, positive, and the file has 30 labels"),
     "opinions of another kind": ("sentiment", "f.tsv", tsv(("document", "label"), ("x", "0"), ("y", "5")),
                                  "line 3: unknown label '5': choose negative, positive"),
     "labels of another kind": ("sentiment", "f.tsv", FILES["cola"].text, "line 1: unknown label '1': choose negative"),
@@ -399,6 +416,63 @@ def test_a_folder_of_race_is_learned_from_and_answered(write, model, tmp_path, c
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 16, "an answer for each question, and nothing else"
     assert f"{folder} is read as race" in captured.err
+
+
+def test_relations_are_learned_and_judged_as_klue_does(write, model, tmp_path, capsys):
+    records = [RELATED | {"guid": f"{i}", "label": ("no_relation", "org:members")[i % 2]} for i in range(40)]
+    path, out = write("klue-re.json", pretty(records)), str(tmp_path / "tuned")
+    given = ["--task", "klue_re", "--train", str(path), "--test", str(path), "--out", out, "--epochs", "1"]
+    assert main(["finetune", model, *given, "--device", "cpu"]) == 0
+    shown = capsys.readouterr().out
+    assert "judged by micro_f1; labels no_relation, org:dissolved" in shown and "test micro_f1 " in shown
+    for record in records:
+        del record["label"]
+    assert main(["predict", out, str(write("new.json", pretty(records))), "--device", "cpu"]) == 0
+    answers = capsys.readouterr().out.splitlines()
+    assert len(answers) == 40 and {answer.split("\t")[0] for answer in answers} <= set(layouts.relations.RELATIONS)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"label": ["no_relation", "per:title"]}, r"one label, such as no_relation, org:dissolved, got \['no_rel"),
+        ({"label": "per:pet"}, "one label, such as no_relation, org:dissolved, got 'per:pet'"),
+        ({"label": None}, "one label, such as no_relation, org:dissolved, got nothing"),
+        ({"sentence": " "}, "a text 'sentence', got ' '"),
+        ({"object_entity": {"start_idx": 3, "end_idx": 10}}, "object_entity with start_idx and end_idx, which lie in"),
+        ({"object_entity": {"start_idx": 3, "end_idx": 2}}, "object_entity with start_idx and end_idx, which lie in"),
+        ({"subject_entity": {"start_idx": True, "end_idx": 2}}, "subject_entity with start_idx and end_idx"),
+        ({"subject_entity": None}, "subject_entity with start_idx and end_idx, which lie in the sentence, got nothing"),
+    ],
+)
+def test_a_relation_that_is_not_in_form_is_refused_with_its_line(write, change, message):
+    path = write("f.json", lines(RELATED, RELATED | change))
+    with pytest.raises(InputError, match=f"line 2: expected {message}"):
+        labelled_files.read(path, "klue_re", say=lambda text: None)
+
+
+def test_the_marks_of_entities_that_touch_or_hold_one_another_are_in_sequence(write):
+    apart, behind, within = [(0, 1), (2, 3)], [(2, 3), (0, 1)], [(1, 2), (0, 3)]
+    records = []
+    for subject, object_ in (apart, behind, within):
+        places = {"subject_entity": subject, "object_entity": object_}
+        entities = {key: {"start_idx": first, "end_idx": last} for key, (first, last) in places.items()}
+        records.append({"sentence": "가나다라 ", "label": "no_relation"} | entities)
+    found = [example.texts[0] for example in labelled_files.read(write("f.json", lines(*records)), "klue_re")[1]]
+    assert found == ["<subj>가나</subj><obj>다라</obj>", "<obj>가나</obj><subj>다라</subj>",
+                     "<obj>가<subj>나다</subj>라</obj>"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_what_is_known_but_not_supported_is_refused_by_its_name(write, model, capsys, name):
+    path = str(write(UNSUPPORTED[name].name, UNSUPPORTED[name].text))
+    tuned = ["finetune", model, "--train", path, "--task"]
+    for words in (["eval", model, "choice", path], ["eval", model, "answer", path, "--layout", name],
+                  [*tuned, "classification"], [*tuned, "klue_nli"], [*tuned, name]):  # fmt: skip
+        assert main([*words, "--device", "cpu"]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and f"{path} is a file of {name}, {layouts.UNSUPPORTED[name].form}" in said, said
+        assert "there are klue_nli, klue_sts, klue_ynat, klue_re, and its MRC, which is read as squad" in said
 
 
 def test_translations_are_two_files(write, model, capsys):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from minigpt.errors import InputError
 
 KINDS = ("classification", "entailment", "similarity", "choice")  # GPT-1 figure 1, from top to bottom
-METRICS = ("accuracy", "f1", "matthews", "pearson")
+METRICS = ("accuracy", "f1", "micro_f1", "macro_f1", "matthews", "pearson")
 
 
 class Example(NamedTuple):

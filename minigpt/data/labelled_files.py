@@ -14,7 +14,7 @@ from minigpt.data.examples import KINDS, Example, Task, check_task
 from minigpt.data.label_checks import NO_GOLD, check_labels, unusual_labels
 from minigpt.data.published.layout import Column, Layout
 from minigpt.data.published.layouts import LAYOUTS
-from minigpt.data.published.recognition import ANSWERS, about_nearest, open_it, recognise
+from minigpt.data.published.recognition import ANSWERS, about_nearest, check_supported, open_it, recognise
 from minigpt.data.tables import Table, read_table, shown
 from minigpt.errors import InputError
 
@@ -98,13 +98,17 @@ def _with_its_own_reader(
     path: Path, layout: Layout, columns: Mapping[str, str], labels: Sequence[str] | None, labelled: bool
 ) -> tuple[Task, list[Example]]:
     """The task and the examples of a file that is no table."""
-    if columns or labels:
+    known = tuple(layout.names.values())
+    if columns or (labels and not known):
         raise InputError(f"{path}: expected {layout.form}, which has no columns and no labels: leave them out")
+    if labels and tuple(labels) != known:
+        has = f"{len(known)} labels, {', '.join(known[:2])}, ..."
+        raise InputError(f"{path}: expected the labels {', '.join(labels[:9])}, and the file has {has}")
     examples = list(layout.read(path, labelled))
     numbers = sorted({len(example.choices) for example in examples})
     if len(numbers) > 1:
         raise InputError(f"{path}: some examples have {numbers[0]} choices and some {numbers[-1]}: give each the same")
-    return Task(layout.kind), examples
+    return Task(layout.kind, known, layout.metric or "accuracy"), examples
 
 
 def _metric(layout: Layout, answer: str, labels: Sequence[str]) -> str:
@@ -126,8 +130,9 @@ def _layout(
 ) -> Layout:
     """The layout of a task, with the caller's columns in it; of a kind, that by which the file is recognised.
 
-    Raises InputError for an unknown task or role.
+    Raises InputError for an unknown task or role, and for a data set that is not supported.
     """
+    check_supported(path, task)
     if task not in NAMES and task not in KINDS:
         raise InputError(f"unknown task {task!r}: choose a kind, {', '.join(KINDS)}, or {', '.join(NAMES)}")
     layout = LAYOUTS[task] if task in NAMES else Layout(task)
@@ -220,6 +225,7 @@ def _find(path: Path, layout: Layout, table: Table, role: str) -> Column:
     column = layout.columns.get(role, role)
     for name in _names(column):
         if name not in table.columns:
+            check_supported(path)
             has = ", ".join(shown(present) for present in table.columns)
             advice = _advice(path, layout, table, role)
             raise InputError(f"{path} has no column {name!r} for {role!r}: it has {has}{advice}")

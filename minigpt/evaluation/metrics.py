@@ -1,4 +1,4 @@
-"""How good are the answers? The four measures of GPT-1's tables 2 to 4, of which 1 is the best, and their intervals.
+"""How good are the answers? The measures of GPT-1's tables 2 to 4 and of KLUE, of which 1 is the best; intervals.
 
 `predictions` and `answers` are arrays or lists of shape (N,): indices of labels or of choices; for `pearson`, scores.
 """
@@ -30,7 +30,7 @@ def _arrays(predictions: Any, answers: Any) -> tuple[np.ndarray, np.ndarray]:
     return predictions, answers
 
 
-# The four measures. Each raises InputError where predictions and answers differ in shape, or are empty.
+# The measures. Each raises InputError where predictions and answers differ in shape, or are empty.
 
 
 def accuracy(predictions: Any, answers: Any) -> float:
@@ -51,6 +51,29 @@ def f1(predictions: Any, answers: Any, positive: int = 1) -> float:
     both = predicted & true  # TP
     count = predicted.sum() + true.sum()  # 2 TP + FP + FN
     return float(2 * both.sum() / max(1, count))
+
+
+def micro_f1(predictions: Any, answers: Any, negative: int = 0) -> float:
+    """F1 of all labels but `negative` together: 2 TP / (2 TP + FP + FN), from 0 to 1. 0 where TP is 0.
+
+    KLUE's measure of relations, whose label 0 says that there is none. predictions (N,), answers (N,): indices.
+    """
+    predictions, answers = _arrays(predictions, answers)
+    predicted = predictions != negative
+    true = answers != negative
+    both = true & (predictions == answers)  # TP
+    count = predicted.sum() + true.sum()  # 2 TP + FP + FN
+    return float(2 * both.sum() / max(1, count))
+
+
+def macro_f1(predictions: Any, answers: Any) -> float:
+    """The mean of the F1 of each label that is predicted, or right, somewhere, from 0 to 1: KLUE's measure of topics.
+
+    predictions (N,), answers (N,): indices of labels.
+    """
+    predictions, answers = _arrays(predictions, answers)
+    labels = np.union1d(predictions, answers)
+    return float(np.mean([f1(predictions, answers, positive=label) for label in labels]))
 
 
 def matthews(predictions: Any, answers: Any) -> float:
@@ -114,6 +137,8 @@ def judge(task: Task, predictions: Any, answers: Any) -> float:
     measures = {
         "accuracy": accuracy,
         "f1": partial(f1, positive=task.positive),
+        "micro_f1": micro_f1,
+        "macro_f1": macro_f1,
         "matthews": matthews,
         "pearson": pearson,
     }

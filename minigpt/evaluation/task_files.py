@@ -14,7 +14,7 @@ from minigpt.data import labelled_files
 from minigpt.data.examples import KINDS, Example
 from minigpt.data.published.layout import Written
 from minigpt.data.published.layouts import LAYOUTS
-from minigpt.data.published.recognition import recognise, unknown_layout
+from minigpt.data.published.recognition import check_supported, recognise, unknown_layout
 from minigpt.data.published.texts import read_translations
 from minigpt.errors import InputError, check_known
 from minigpt.evaluation import prompts
@@ -34,6 +34,7 @@ def layout_of(path: Path, kinds: Sequence[str], wanted: str | None = None) -> st
     wanted: the layout, where the caller knows it. Raises InputError where none is known.
     """
     if wanted is not None:
+        check_supported(path, wanted)
         check_known([wanted], LAYOUTS, "there is no layout")
         if LAYOUTS[wanted].kind not in kinds:
             known = ", ".join(name for name in LAYOUTS if LAYOUTS[name].kind in kinds)
@@ -50,7 +51,7 @@ def layout_of(path: Path, kinds: Sequence[str], wanted: str | None = None) -> st
 def read(path: Path, kinds: Sequence[str], layout: str | None = None) -> Items:
     """The items of a file, as its layout gives them. Raises InputError, for a bad item when it is reached."""
     name = layout_of(path, kinds, layout)
-    if name and LAYOUTS[name].read is not None:
+    if name and LAYOUTS[name].read is not None and LAYOUTS[name].kind != "classification":
         return Items(LAYOUTS[name].read(path, True), name)
     labels = SENTIMENTS if "classification" in kinds else None
     _, examples = labelled_files.read(path, name or kinds[0], labels=labels)

@@ -3,7 +3,7 @@
 Where several match the beginning of a file, the one with the most keys is taken, and of those the first.
 """
 
-from minigpt.data.published import choices, questions, texts
+from minigpt.data.published import choices, questions, relations, texts
 from minigpt.data.published.layout import Layout
 
 PAIR = {"0": "different", "1": "same"}
@@ -134,6 +134,7 @@ TABLES = {  # a line, or an object of JSON, for each example
         "classification",
         columns={"text": "title"},
         names={name: name for name in NEWS},
+        metric="macro_f1",
         source=KLUE,
     ),
     "storycloze": Layout(
@@ -149,6 +150,15 @@ TABLES = {  # a line, or an object of JSON, for each example
 }
 
 OTHERS = {  # each has a reader of its own
+    "klue_re": Layout(
+        "classification",
+        names={name: name for name in relations.RELATIONS},
+        metric="micro_f1",
+        read=relations.read_relations,
+        keys=("sentence", "subject_entity", "object_entity", "label"),
+        form=relations.FORM,
+        source=KLUE,
+    ),
     "race": Layout(
         "choice",
         read=choices.read_race,
@@ -288,3 +298,24 @@ TEXTS = {  # one long text each, for perplexity
 }
 
 LAYOUTS = TABLES | OTHERS | TEXTS
+
+UNSUPPORTED = {  # known, so that they are refused by name. kind: what is missing here. form: what such files hold
+    "klue_ner": Layout(
+        "label letters or words",
+        begins=r"(?:##[^\n]*\n)*(?:[^\t\n]+\t(?:O|[BI]-[A-Z]+)\n){3}",
+        form="a named entity for each letter",
+        source=KLUE,
+    ),
+    "klue_dp": Layout(
+        "find the parts of a sentence",
+        begins=r"(?:##[^\n]*\n)*1\t[^\t\n]+\t[^\t\n]+\t[^\t\n]+\t\d+\t[A-Z_]+\n",
+        form="a tree of the words of each sentence",
+        source=KLUE,
+    ),
+    "klue_wos": Layout(
+        "follow what is wanted in a conversation",
+        keys=("guid", "domains", "dialogue"),
+        form="conversations with their states",
+        source=KLUE,
+    ),
+}

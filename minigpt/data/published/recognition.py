@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.data.published.layout import Layout
-from minigpt.data.published.layouts import LAYOUTS
+from minigpt.data.published.layouts import LAYOUTS, UNSUPPORTED
 from minigpt.data.tables import SUFFIXES, first_fields, flat
 from minigpt.errors import InputError
 from minigpt.files.json_items import json_items
@@ -76,8 +76,10 @@ def in_words(layout: Layout) -> str:
 def unknown_layout(path: Path, kinds: Collection[str]) -> InputError:
     """The error about a file of none of the layouts of these kinds; it names the nearest one, and all others.
 
-    Of a file of JSON that is damaged before its second item: the error about that.
+    Of a file of JSON that is damaged before its second item: the error about that. Raises InputError for a file of a
+    data set that is not supported.
     """
+    check_supported(path)
     if re.match(r"\s*(?:\[\s*)?\{", open_it(path).text):
         try:
             next(json_items(path), None)
@@ -90,13 +92,31 @@ def unknown_layout(path: Path, kinds: Collection[str]) -> InputError:
     return InputError(f"{path}, line 1: expected {in_words(LAYOUTS[name])}, got {got!r}: {known}")
 
 
+def check_supported(path: Path, name: str | None = None) -> None:
+    """Raises InputError for a file of UNSUPPORTED; it says what is missing, and which sets of its source there are.
+
+    name: of a layout, where one was named: the error is then about this one alone.
+    """
+    if name is None:
+        opening = open_it(path)
+        found = [other for other, layout in UNSUPPORTED.items() if _fits(layout, opening, labelled=False)]
+    else:
+        found = [name] if name in UNSUPPORTED else []
+    if found:
+        refused = UNSUPPORTED[found[0]]
+        what = f"{path} is a file of {found[0]}, {refused.form}, and no task of minigpt learns to {refused.kind}"
+        others = ", ".join(other for other, layout in LAYOUTS.items() if layout.source == refused.source)
+        raise InputError(f"{what}: of {refused.source} there are {others}, and its MRC, which is read as squad")
+
+
 def needed(layout: Layout, labelled: bool) -> tuple[str, ...]:
     """What every object of JSON, or every table, of this layout has."""
     columns = [column for role, column in layout.columns.items() if labelled or role not in ANSWERS]
     if layout.keys and labelled:
         return layout.keys
     if layout.keys:
-        answers = {column for role, column in layout.columns.items() if role in ANSWERS} | {"answer", "answers"}
+        answers = {column for role, column in layout.columns.items() if role in ANSWERS}
+        answers |= {"label", "answer", "answers"}
         return tuple(key for key in layout.keys if key not in answers)
     names: list[str] = []
     for column in columns:
