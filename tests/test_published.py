@@ -33,6 +33,7 @@ from minigpt.data.published.recognition import recognise
 from minigpt.data.tables import read_table
 from minigpt.errors import InputError
 from minigpt.evaluation import task_files
+from minigpt.evaluation.perplexity import read_as_it_came
 from minigpt.files import json_items as json_module
 from minigpt.files.json_items import json_items
 from minigpt.files.text_lines import lines_to_the_last, text_lines
@@ -270,6 +271,8 @@ def test_a_large_file_takes_no_more_memory_than_an_item(tmp_path, form):
         path = path.rename(tmp_path / "large.tsv")
     tracemalloc.start()
     try:
+        assert recognise(path, ("question", "entailment")) == ("nq_open" if form != "table" else None)
+        assert len(read_as_it_came(path, 1000)) == 1000
         items = read_table(path).rows if form == "table" else questions.read_open_questions(path)
         count = sum(1 for _ in items)
         _, peak = tracemalloc.get_traced_memory()
@@ -292,13 +295,13 @@ def test_an_item_that_never_ends_is_given_up(tmp_path, constants):
     path = tmp_path / "f.json"
     path.write_text('[{"a": "' + "x" * 10_000, encoding="utf-8")
     read = []
-    reader = json_module._read
-    json_module._read = lambda *given: read.append(reader(*given)) or read[-1]
+    reader = json_module.characters
+    json_module.characters = lambda *given: read.append(reader(*given)) or read[-1]
     try:
         with pytest.raises(InputError, match="line 1: expected items of JSON"):
             list(json_items(path))
     finally:
-        json_module._read = reader
+        json_module.characters = reader
     assert sum(map(len, read)) < 3000
 
 

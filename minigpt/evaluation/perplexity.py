@@ -10,15 +10,17 @@ from minigpt.evaluation.detokenizers import SOURCES, detokenized
 from minigpt.evaluation.metrics import mean_interval
 from minigpt.evaluation.report import Measure, Report, perplexity_measure
 from minigpt.evaluation.scoring import Scored, log_probabilities, opening
-from minigpt.files.disk import read_text
+from minigpt.files.text_lines import beginning
 from minigpt.models.language_model import LanguageModel
 from minigpt.tokenizer import Tokenizer
 
 
-def read_as_it_came(path: str | Path) -> str:
-    """The text of a file with nothing changed, so that its bytes can be counted. Raises InputError as `read_text`."""
-    read_text(path)
-    return Path(path).read_bytes().decode("utf-8")
+def read_as_it_came(path: str | Path, limit: int | None = None) -> str:
+    """The text of a file with nothing changed, so that its bytes can be counted. Raises InputError as `read_text`.
+
+    limit: only so many characters of it, which are all that is read.
+    """
+    return beginning(Path(path), -1 if limit is None else limit, as_it_came=True)
 
 
 def perplexity(

@@ -13,11 +13,11 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from minigpt.errors import InputError
-from minigpt.files.disk import KeyTwice, about_reading, each_key_once, read_json
-from minigpt.files.text_lines import lines_to_the_last, text_lines
+from minigpt.files.disk import KeyTwice, each_key_once, read_json
+from minigpt.files.text_lines import beginning, characters, lines_to_the_last, opened
 
 PIECE = 1 << 16  # characters that are read at once
 LONGEST = 1 << 26  # characters of the longest item: a file whose brackets never close is not read to its end
@@ -42,7 +42,7 @@ def json_items(path: str | Path) -> Iterator[Item]:
     that are not UTF-8, when it is reached.
     """
     path = Path(path)
-    first = _beginning(path)
+    first = beginning(path, PIECE)
     start = _ARRAY.match(first)
     if start:
         yield from _Array(path, start.end(), _END_OF_ARRAY).items()
@@ -70,31 +70,6 @@ def parsed(path: Path, line: int, text: str) -> Any:
     return value
 
 
-def _beginning(path: Path) -> str:
-    """The first characters of a file, where its form shows."""
-    with _opened(path) as file:
-        return _read(path, file)
-
-
-def _opened(path: Path) -> TextIO:
-    try:
-        return path.open(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(about_reading(path, error)) from error
-
-
-def _read(path: Path, file: TextIO) -> str:
-    """The next characters; "" at the end. Raises InputError for bytes that are not UTF-8, with their line."""
-    try:
-        return file.read(PIECE)
-    except OSError as error:
-        raise InputError(about_reading(path, error)) from error
-    except UnicodeDecodeError as error:
-        for _ in text_lines(path):  # which names the line and the byte
-            pass
-        raise InputError(f"{path} is not UTF-8: convert the file to UTF-8 first") from error
-
-
 def _is_one_object(first: str) -> bool:
     """Does an object begin here that does not end on its line?"""
     text = first.lstrip()
@@ -115,7 +90,7 @@ class _Array:
         """start: where the first item begins, in the first piece; end: what stands behind the last one."""
         self.path = path
         self.end = end
-        self.file = _opened(path)
+        self.file = opened(path)
         self.text = ""  # what was read, from some item on
         self.place = 0  # in the text: what stands before it is done with
         self.line = 1  # of the place
@@ -136,7 +111,7 @@ class _Array:
         pieces = [left]
         length = len(left)
         while length < max(PIECE, 2 * len(left)):
-            piece = _read(self.path, self.file)
+            piece = characters(self.path, self.file, PIECE)
             if not piece:
                 break
             pieces.append(piece)

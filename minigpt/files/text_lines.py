@@ -1,7 +1,8 @@
-"""The lines of a text file, one after another: a file of many gigabytes takes no more memory than its longest line."""
+"""A text file line by line, or from its beginning: one of many gigabytes takes no more memory than its longest line."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from minigpt.errors import InputError
 from minigpt.files.disk import about_bytes, about_reading
@@ -49,3 +50,39 @@ def _decoded(path: Path, raw: bytes, number: int, place: int) -> str:
     except UnicodeDecodeError as error:
         raise InputError(about_bytes(path, number, place + error.start, raw[error.start])) from error
     return line.removesuffix("\n").removesuffix("\r")
+
+
+def opened(path: Path, as_it_came: bool = False) -> TextIO:
+    """A UTF-8 text file to read from: without the mark of Windows, and with \\n where lines end; or else with all.
+
+    Raises InputError where it cannot be read.
+    """
+    try:
+        return path.open(encoding="utf-8", newline="") if as_it_came else path.open(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(about_reading(path, error)) from error
+
+
+def characters(path: Path, file: TextIO, n: int) -> str:
+    """The next n characters of an opened file, -1: all; "" at its end. Raises InputError as `text_lines` does."""
+    try:
+        return file.read(n)
+    except OSError as error:
+        raise InputError(about_reading(path, error)) from error
+    except UnicodeDecodeError as error:
+        for _ in text_lines(path):  # which names the line and the byte
+            pass
+        raise InputError(f"{path} is not UTF-8: convert the file to UTF-8 first") from error
+
+
+def beginning(path: Path, n: int, as_it_came: bool = False) -> str:
+    """The first n characters of a UTF-8 text file, as `opened` and `characters` give them.
+
+    Raises InputError as `text_lines` does, for a file without anything in it too.
+    """
+    with opened(path, as_it_came) as file:
+        text = characters(path, file, n)
+    if not text or text.isspace():
+        for _ in text_lines(path):  # which names a file without anything in it
+            pass
+    return text

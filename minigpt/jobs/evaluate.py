@@ -171,7 +171,7 @@ def _items(options: EvaluateOptions, chosen: dict[str, Any]) -> tuple[Any, str]:
     answers = chosen.pop("answers", None)
     evaluation = TASKS[options.task]
     if evaluation.read is None:
-        items = read_as_it_came(path)[: limit and limit * PIECE]
+        items = read_as_it_came(path, limit and limit * PIECE)
         layout = task_files.layout_of(path, ("text",), layout) if layout else recognise(path, ("text",)) or ""
     else:
         beside = {} if answers is None else {"answers": Path(answers)}

@@ -11,7 +11,7 @@ from minigpt.data.published.layouts import LAYOUTS, UNSUPPORTED
 from minigpt.data.tables import SUFFIXES, first_fields, flat
 from minigpt.errors import InputError
 from minigpt.files.json_items import json_items
-from minigpt.files.text_lines import text_lines
+from minigpt.files.text_lines import beginning
 
 LENGTH = 1 << 16  # characters of a file that a pattern is compared with
 ANSWERS = ("label", "score")  # the roles that a file without answers lacks
@@ -130,7 +130,7 @@ def open_it(path: Path) -> Opening:
     """How a file begins; of a folder, its first file. Raises InputError for what cannot be read."""
     if path.is_dir():
         path = _first_file(path)
-    text = _beginning(path)
+    text = beginning(path, LENGTH)
     if text.lstrip()[:1] in ("{", "["):
         return Opening(text, _first_item(path))
     suffix = SUFFIXES.get(path.suffix.lower())
@@ -146,17 +146,6 @@ def _first_file(folder: Path) -> Path:
             return path
     what = f"it is a folder, and none of files {' or '.join(RECORDS)}"
     raise InputError(f"{folder} cannot be read ({what}): give a file, or such a folder")
-
-
-def _beginning(path: Path) -> str:
-    lines = []
-    length = 0
-    for _, line in text_lines(path):
-        lines.append(line[:LENGTH] + "\n")
-        length += len(lines[-1])
-        if length >= LENGTH:
-            break
-    return "".join(lines)[:LENGTH]
 
 
 def _first_item(path: Path) -> dict[str, Any]:
