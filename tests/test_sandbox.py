@@ -1,6 +1,7 @@
 """The process of a learner's file: its functions called from outside, what it may borrow, and what holds it in."""
 
 import ast
+import contextlib
 import ctypes
 import inspect
 import os
@@ -14,7 +15,7 @@ from minigpt.device import windows
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.learn.judging.borrowing import GIVEN_AWAY_BY, lent_to
-from minigpt.learn.sandbox import lending, limits, pipes, process
+from minigpt.learn.sandbox import lending, limits, process
 from minigpt.learn.sandbox.lending import Lender
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import Lines, RemoteFile, _has_nan
@@ -88,12 +89,23 @@ def test_functions_of_a_file_and_their_signatures(remote):
         remote.function("helper")
 
 
-def test_a_call_returns_the_value_and_what_was_printed(remote):
+def test_a_call_returns_the_value(remote):
     swap = remote.function("swap")
-    assert swap((1, "b")) == ("b", 1) and swap.printed == "swapping 1\n"
+    assert swap((1, "b")) == ("b", 1)
     assert swap([1, 2], twice=True) == (1, 2)
     assert remote.function("merges")(["ab", "abc"]) == {("a", "b"): 2, ("a", "b", "c"): 3}
-    assert swap.printed == ""
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_what_was_printed_is_kept(sandbox):
+    """All of it is there as soon as the process has ended, and none of it is a reply."""
+    with Child(seconds=60, sandbox=sandbox) as child:
+        swap = RemoteFile(child, Path("mine.py"), FILE).function("swap")
+        for number in range(100):
+            assert swap((number, "b")) == ("b", number)
+        child.finish()
+        assert child.printed.beginning.decode() == "".join(f"swapping {number}\n" for number in range(100))
+        assert child.failure == ""
 
 
 @pytest.mark.parametrize(
@@ -158,9 +170,7 @@ def test_a_call_without_an_end():
             remote.function("kinds")(1)
 
 
-def test_pipes_with_threads_do_the_same(monkeypatch):
-    """As on Windows, where pipes cannot be waited for."""
-    monkeypatch.setattr(process, "Pipes", pipes.ThreadedPipes)
+def test_long_messages_late_ones_an_exit_and_too_much_that_is_printed(monkeypatch):
     with Child(seconds=60) as child:
         remote = RemoteFile(child, Path("mine.py"), FILE)
         x = np.arange(300_000.0)
@@ -175,6 +185,11 @@ def test_pipes_with_threads_do_the_same(monkeypatch):
     with Child(seconds=60) as child:
         with pytest.raises(InputError, match="printed more than"):
             RemoteFile(child, Path("mine.py"), "while True: print('x' * 1000)")
+    with Child(seconds=60) as child:
+        with contextlib.suppress(InputError):  # it may be seen before the reply, or when all is done
+            RemoteFile(child, Path("mine.py"), "print('x' * 200_000)")
+            child.finish()
+        assert "printed more than" in child.failure
 
 
 def test_nan_is_found_wherever_it_is():
@@ -489,9 +504,8 @@ def use():
     with Child(sandbox=sandbox) as child:
         used = RemoteFile(child, Path("mine.py"), use).function("use")
         assert used() == (3.0, 1, 3, "def use(")
-        assert "ZeroDivisionError" in used.printed
         child.finish()
-        assert child.failure == ""
+        assert child.failure == "" and b"ZeroDivisionError" in child.printed.beginning
 
 
 class Kernel32:

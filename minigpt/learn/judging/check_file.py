@@ -169,7 +169,7 @@ def watched(trials: Iterator[Trial], remote: RemoteFile) -> Iterator[Trial]:
 
 def show_printed(child: Child, say: Callable[[str], None]) -> None:
     """What the file printed, as text of printable characters, at most ten lines."""
-    text = child.printed.all.decode("utf-8", "replace")
+    text = child.printed.beginning.decode("utf-8", "replace")
     lines = text.splitlines()
     if not lines:
         return

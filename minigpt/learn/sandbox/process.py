@@ -71,7 +71,7 @@ class Child:
             self._answer("ready", {}, limits.START_SECONDS)
         except RaisedElsewhere as error:
             self.__exit__()
-            told = self.printed.all.decode("utf-8", "replace").strip().splitlines()
+            told = self.printed.beginning.decode("utf-8", "replace").strip().splitlines()
             why = f" ({told[-1][:200]})" if told else ""
             raise NotStarted(f"a process for your file cannot be started: {error}{why}") from error
         self.printed = self._pipes.printed = Printed(MAX_PRINTED)
@@ -99,7 +99,6 @@ class Child:
 
     def __exit__(self, *_) -> None:
         self._kill()
-        self._pipes.close()
         self._folder.cleanup()
 
     def request(self, what: str, **given: Any) -> dict:
@@ -120,9 +119,8 @@ class Child:
             raise RaisedElsewhere(f"It is given {one_line(error)}") from error
         started = monotonic()
         deadline = min(started + seconds, self._deadline)
-        self.printed.last_call = b""
         try:
-            self._pipes.write(data, deadline)
+            self._pipes.write(data)
             answer = self._reply(deadline)
         except TimeoutError:
             whole = f"when its {self.whole_seconds:.4g} s were over"
@@ -147,9 +145,8 @@ class Child:
             if not isinstance(message, tuple) or not message:
                 return None
             if message[0] == "borrow" and len(message) == 5:
-                self._pipes.write(self._lent(*message[1:]), deadline)
+                self._pipes.write(self._lent(*message[1:]))
                 continue
-            self._pipes.collect()
             if len(message) != 4 or message[:2] != ("reply", self._number) or not isinstance(message[2], dict):
                 return None
             self.lender.forget(message[3])
@@ -176,6 +173,8 @@ class Child:
             self._pipes.read(1, monotonic() + min(self.call_seconds, 2))
             self.failure = f"It answered more than it was called for: {FORGED}"
         self._kill()
+        if self.printed.too_much and not self.failure:
+            self.failure = self._how_it_ended()
 
     def _fail(self, reason):
         self._kill()
@@ -211,7 +210,7 @@ class Child:
         return None
 
     def _kill(self):
-        """End the process and all that it started: its group, its job, and what bears its mark."""
+        """End the process and all that it started: its group, its job, and what bears its mark; then its streams."""
         if self._killed:
             return
         self._killed = True
@@ -229,6 +228,7 @@ class Child:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             sleep(0.01)
+        self._pipes.close()
 
 
 def one_line(text: Any, longest: int = 500) -> str:

@@ -81,8 +81,7 @@ class RemoteFunction:
     Values may be None, bool, int, float, text, bytes, arrays and numbers of NumPy, keys, and tuples, lists, sets and
     dicts of these. A call raises RaisedElsewhere where the function raises or does not answer, and NotImplementedError
     where a line of it is left open. name, signature: its own. changed: the inputs that the last call wrote into, by the
-    names of the parameters. printed: the beginning of what the last call printed. gave_nan: did any call return NaN?
-    calls: where those of a backward pass are noted.
+    names of the parameters. gave_nan: did any call return NaN? calls: where those of a backward pass are noted.
     """
 
     def __init__(self, child: Child, name: str, signature: inspect.Signature, calls: list[Call] | None = None):
@@ -101,11 +100,6 @@ class RemoteFunction:
         self.gave_nan = self.gave_nan or _has_nan(value)
         self._note(functools.partial(self, *args, **constants), value)
         return value
-
-    @property
-    def printed(self) -> str:
-        """What the last call printed, its first 2,000 bytes."""
-        return self.child.printed.last_call.decode("utf-8", "replace")
 
     def lines(self, dout: Any, values: dict[str, Any]) -> Lines:
         """Run this function as backward(dout, v) line by line, where v has these values by name.
