@@ -290,6 +290,7 @@ def test_what_is_too_large_or_too_deep_is_not_sent(monkeypatch):
         ('{"dict":[1]}', b""),
         ('{"set":[{"set":[]}]}', b""),
         ('{"key":[1,2,3]}', b""),
+        ('{"borrowed":[1,2]}', b""),
         ('{"int":"zz"}', b""),
         ('{"int":"0x' + "f" * 20_000 + '"}', b""),
         ('{"float":"1e999"}', b""),

@@ -1,13 +1,13 @@
 """What the judge computes for a learner's file: operations that the file may borrow, such as `linear` for an MLP."""
 
-import itertools
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from minigpt import ops
 from minigpt.errors import InputError
+from minigpt.learn.sandbox.wire import Borrowed
 from minigpt.ops import random_keys, reference
 
 MAX_NUMBERS = 2**20  # in the arguments of one call, or in what a product of them gives
@@ -15,62 +15,36 @@ MAX_IN_PRODUCTS = 2**13  # the same, where the size of the result is not known: 
 PRODUCTS = ("linear", "embedding", "attention", "lstm", *ops.composites)
 MAX_MASK = 2**22  # elements of a mask
 CACHES = "minigpt.ops."  # where the classes of caches are
-MAX_CACHES = 2_000  # of borrowed operations at one time
-MAX_CACHED = 2**28  # bytes of them all
-
-
-class Lent(NamedTuple):
-    """The cache of an operation that the process has called, as the judge's code holds it."""
-
-    op: str
-    cache: Any
-    size: int = 0  # bytes that it holds
 
 
 class Lender:
     """Answers calls of borrowed operations. allowed: the operations that are lent, by name; None: nothing yet.
 
-    The reference computes. Caches stay here; the process has their numbers. Caches that an exercise's own judge has
-    made by `ops` are numbered too, when they are given to the process.
+    The reference computes, and nothing is kept: for a backward pass it computes the forward pass again. Only caches
+    that an exercise's own judge has made by `ops` are kept, when they are given to the process.
     """
 
     def __init__(self, allowed: Iterable[str] | None = None):
         self.allowed = allowed
-        self._caches: dict[int, Lent] = {}
-        self._held = 0  # bytes
-        self._numbers = itertools.count(1)
+        self._given: dict[int, Any] = {}
 
-    def number_of(self, value: Any) -> int | None:
-        """A number for a cache that is given to the process; None for every other value."""
-        if isinstance(value, Lent):
-            return self._keep(value)
-        if isinstance(value, tuple) and type(value).__module__.startswith(CACHES) and not isinstance(value, ops.Key):
-            return self._keep(Lent("", value))
-        return None
+    def as_borrowed(self, value: Any) -> Any:
+        """A cache of the library as the process has it; every other value as it is."""
+        if not isinstance(value, tuple) or isinstance(value, ops.Key) or not type(value).__module__.startswith(CACHES):
+            return value
+        self._given[id(value)] = value
+        return Borrowed("", (id(value),), {})
 
-    def of(self, number: int) -> Lent:
-        """The cache that the process has returned by its number. Raises ValueError where there is none."""
-        if type(number) is not int or number not in self._caches:
-            raise ValueError(f"no cache has the number {number}")
-        return self._caches[number]
-
-    def answer(self, name: Any, args: Any, constants: Any, gone: Any) -> tuple[str, Any]:
+    def answer(self, name: Any, args: Any, constants: Any) -> tuple[str, Any]:
         """("lent", the result), or ("refused", (the name of an error, its message)).
 
-        gone: numbers of caches that are not needed any more. All of it comes from the process, and may be anything.
+        All of it comes from the process, and may be anything.
         """
-        self.forget(gone)
         try:
             return "lent", self._computed(name, args, constants)
         except Exception as error:
             kind = "TypeError" if isinstance(error, TypeError) else "ValueError"
             return "refused", (kind, " ".join(str(error).split())[:500])
-
-    def forget(self, gone: Any) -> None:
-        """Drop the caches of these numbers."""
-        for number in gone if isinstance(gone, tuple) else ():
-            if isinstance(number, int) and number in self._caches:
-                self._held -= self._caches.pop(number).size
 
     def _computed(self, name, args, constants):
         if not isinstance(name, str) or not isinstance(args, tuple) or not isinstance(constants, dict):
@@ -86,35 +60,30 @@ class Lender:
             raise InputError(f"{name} is not lent while the file is loaded: call it in a function")
         if op not in self.allowed:
             raise InputError(f"{name} is not lent to this file: write it yourself")
-        if not _is_small(op, way, args, constants):
-            raise InputError(f"{name} is lent for small arrays only")
         with np.errstate(all="ignore"):
-            return self._forward(op, args, constants) if way == "forward" else self._backward(op, *args)
+            if way == "forward":
+                return _forward(op, args, constants)[0]
+            return self._backward(op, *args)
 
-    def _forward(self, op, args, constants):
-        if len(self._caches) >= MAX_CACHES:
-            raise InputError(f"{MAX_CACHES:,} caches of borrowed operations are kept: too many")
-        if self._held > MAX_CACHED:
-            raise InputError(f"caches of borrowed operations hold more than {MAX_CACHED // 2**20} MB: too much")
-        try:
-            out, cache = getattr(reference, f"{op}_forward")(*args, **constants)
-        except Exception:
-            ops.explain(op, *args, **constants)  # it says better what does not fit
-            raise
-        return out, self._keep(Lent(op, cache))
+    def _backward(self, op, dout, cache):
+        if _count(dout) > MAX_NUMBERS:
+            raise InputError(f"{op}_backward is lent for small arrays only")
+        if isinstance(cache, Borrowed) and cache.op == op:
+            _, made = _forward(op, cache.args, cache.constants)
+            return getattr(reference, f"{op}_backward")(dout, made)
+        if isinstance(cache, Borrowed) and cache.op == "" and cache.args[0] in self._given:
+            return getattr(ops, f"{op}_backward")(dout, self._given[cache.args[0]])
+        raise InputError(f"{op}_backward takes what {op}_forward cached")
 
-    def _backward(self, op, dout, number):
-        lent = self._caches.get(number)
-        if lent is None or lent.op not in (op, ""):
-            raise InputError(f"{op}_backward takes what {op}_forward cached")
-        implementation = reference if lent.op else ops
-        return getattr(implementation, f"{op}_backward")(dout, lent.cache)
 
-    def _keep(self, lent):
-        number = next(self._numbers)
-        self._caches[number] = lent._replace(size=ops.nbytes(lent.cache))
-        self._held += self._caches[number].size
-        return number
+def _forward(op, args, constants):
+    if not _is_small(op, args, constants):
+        raise InputError(f"{op}_forward is lent for small arrays only")
+    try:
+        return getattr(reference, f"{op}_forward")(*args, **constants)
+    except Exception:
+        ops.explain(op, *args, **constants)  # it says better what does not fit
+        raise
 
 
 def _causal_mask(n_queries, n_keys, xp=None):
@@ -137,13 +106,13 @@ def _keep_mask(key, rate, shape):
     return random_keys.keep_mask(key, float(rate), shape, np)
 
 
-def _is_small(op, way, args, constants):
+def _is_small(op, args, constants):
     """Is the result sure to fit in memory?"""
     count = _count((args, constants))
-    if op == "linear" and way == "forward" and len(args) >= 2 and all(_is_matrix(one) for one in args[:2]):
+    if op == "linear" and len(args) >= 2 and all(_is_matrix(one) for one in args[:2]):
         x, w = args[:2]
         return max(count, x.size // max(1, x.shape[-1]) * w.shape[-1]) <= MAX_NUMBERS
-    return count <= (MAX_IN_PRODUCTS if op in PRODUCTS and way == "forward" else MAX_NUMBERS)
+    return count <= (MAX_IN_PRODUCTS if op in PRODUCTS else MAX_NUMBERS)
 
 
 def _is_matrix(value):

@@ -54,7 +54,7 @@ class Child:
         self.printed = Printed(MAX_PRINTED)
         self.dropped: list[int] = []  # numbers of caches that are not needed any more
         self.lender = Lender()
-        self._wire = wire.Wire(Key, self.lender)
+        self._wire = wire.Wire(Key, self.lender.as_borrowed)
         self._number = 0
         self._job = None
         self._killed = False
@@ -144,12 +144,11 @@ class Child:
             message = self._receive(deadline)
             if not isinstance(message, tuple) or not message:
                 return None
-            if message[0] == "borrow" and len(message) == 5:
+            if message[0] == "borrow" and len(message) == 4:
                 self._pipes.write(self._lent(*message[1:]))
                 continue
-            if len(message) != 4 or message[:2] != ("reply", self._number) or not isinstance(message[2], dict):
+            if len(message) != 3 or message[:2] != ("reply", self._number) or not isinstance(message[2], dict):
                 return None
-            self.lender.forget(message[3])
             return message[2]
 
     def _lent(self, *call):

@@ -14,7 +14,6 @@ import importlib.util
 import json
 import os
 import sys
-import threading
 
 __builtins__ = dict(vars(builtins))  # of the functions below: what the learner's file replaces does not reach them
 CHUNK = 65536
@@ -32,24 +31,13 @@ def part(name, path):
 class Stream:
     """Messages from the judge and to it, and calls of borrowed operations in the middle of a request."""
 
-    def __init__(self, wire_module, cache_class, requests, replies):
-        self.wire = wire_module.Wire(loans=self)
+    def __init__(self, wire_module, requests, replies):
+        self.wire = wire_module.Wire()
         self.lengths = wire_module.lengths
         self.head = wire_module.LENGTHS.size
-        self.cache_class = cache_class
         self.requests = requests
         self.replies = replies
-        self.lock = threading.Lock()
         self.ahead = bytearray()  # what was read of the next message
-        self.dropped = []
-
-    def number_of(self, value):
-        """The number of the cache of a borrowed operation; None for every other value."""
-        return value.number if type(value) is self.cache_class else None
-
-    def of(self, number):
-        """The cache with this number, which the judge has."""
-        return self.cache_class(number, self.dropped)
 
     def send(self, message):
         data = memoryview(self.wire.pack(message))
@@ -72,17 +60,12 @@ class Stream:
         return found
 
     def borrow(self, name, args, constants):
-        """The result of an operation that the judge computes."""
-        with self.lock:
-            gone, self.dropped[:] = tuple(self.dropped), []
-            self.send(("borrow", name, tuple(args), constants, gone))
-            kind, answer = self.receive()
+        """What the judge computes."""
+        self.send(("borrow", name, args, constants))
+        kind, answer = self.receive()
         if kind == "refused":
             error, message = answer
             raise TypeError(message) if error == "TypeError" else ValueError(message)
-        if name.endswith("_forward"):
-            out, number = answer
-            return out, self.cache_class(number, self.dropped)
         return answer
 
 
@@ -140,11 +123,10 @@ def answer(stream, answers, said):
     for printed in (sys.stdout, sys.stderr):
         with contextlib.suppress(BaseException):
             printed.flush()
-    gone, stream.dropped[:] = tuple(stream.dropped), []
     try:
-        stream.send(("reply", number, reply, gone))
+        stream.send(("reply", number, reply))
     except (TypeError, ValueError, RecursionError) as error:
-        stream.send(("reply", number, {"kind": "raised", "gap": False, "says": f"It returns {error}."}, gone))
+        stream.send(("reply", number, {"kind": "raised", "gap": False, "says": f"It returns {error}."}))
 
 
 def main():
@@ -157,9 +139,8 @@ def main():
     sys.meta_path.append(stand_in.Finder(settings["numpy"]))
     wire = part("wire", parts["wire"])
     modules = {name: part(name, path) for name, path in parts.items() if name not in ("wire", "stand_in")}
-    stream = Stream(wire, stand_in.Borrowed, requests, replies)
-    operations, constants = settings["operations"], settings["constants"]
-    stand_in.put_in_place(operations, constants, wire.Key, stream.borrow)
+    stream = Stream(wire, requests, replies)
+    stand_in.put_in_place(settings["operations"], settings["constants"], wire, stream.borrow)
     hidden = tuple(settings["nobodys"])
 
     def said(error):

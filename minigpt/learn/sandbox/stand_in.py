@@ -9,7 +9,6 @@ import importlib.machinery
 import sys
 import types
 
-WAYS = ("_forward", "_backward")
 SHAPING = ("causal_mask", "split_heads", "merge_heads")
 
 
@@ -30,32 +29,28 @@ class Finder(importlib.abc.MetaPathFinder):
         return None
 
 
-class Borrowed:
-    """The cache of a borrowed operation: the judge has it, under a number."""
+def put_in_place(operations, constants, wire, borrow):
+    """Put modules minigpt, minigpt.ops and minigpt.ops.random_keys in place, whose functions are borrowed.
 
-    def __init__(self, number, dropped):
-        self.number = number
-        self.dropped = dropped
-
-    def __repr__(self):
-        return "<the cache of a borrowed operation>"
-
-    def __del__(self):
-        self.dropped.append(self.number)
-
-
-def put_in_place(operations, constants, key, borrow):
-    """Put modules minigpt, minigpt.ops and minigpt.ops.random_keys in place, whose functions are borrowed."""
+    wire: the module with the classes of keys and caches. borrow(name, args, constants) returns what the judge computes.
+    """
     face = types.ModuleType("minigpt", "A stand-in: what a judged file has of minigpt.")
     ops = types.ModuleType("minigpt.ops", "Operations that the judge computes.")
     keys = types.ModuleType("minigpt.ops.random_keys", "Keys, and the masks that belong to them.")
     for module in (face, ops):
         module.__path__ = []
+
+    def put(function, name):
+        function.__name__ = function.__qualname__ = name
+        function.__module__ = "minigpt.ops"
+        setattr(ops, name, function)
+
     for op in operations:
-        for way in WAYS:
-            setattr(ops, op + way, borrowing(op + way, borrow))
+        forward, backward = pair(op, wire.Borrowed, borrow)
+        put(forward, f"{op}_forward")
+        put(backward, f"{op}_backward")
     for name in SHAPING:
-        setattr(ops, name, borrowing(name, borrow))
+        put(shaping(name, borrow), name)
     vars(ops).update(constants)
 
     def keep_mask(key, rate, shape, xp=None):
@@ -64,24 +59,32 @@ def put_in_place(operations, constants, key, borrow):
 
     keep_mask.__module__ = keys.__name__
     keys.keep_mask = keep_mask
-    ops.Key = keys.Key = key
+    ops.Key = keys.Key = wire.Key
     ops.random_keys = keys
     face.ops = ops
     sys.modules.update({module.__name__: module for module in (face, ops, keys)})
 
 
-def borrowing(name, borrow):
-    """The function of this name that the judge computes."""
+def pair(op, borrowed, borrow):
+    """Forward and backward of an operation that the judge computes."""
 
-    def function(*args, **constants):
+    def forward(*args, **constants):
+        return borrow(f"{op}_forward", args, constants), borrowed(op, args, constants)
+
+    def backward(*given):
+        if len(given) != 2 or not isinstance(given[1], borrowed):
+            raise TypeError(f"{op}_backward takes dout, and the cache that its forward gave here")
+        return borrow(f"{op}_backward", given, {})
+
+    return forward, backward
+
+
+def shaping(name, borrow):
+    """A function that the judge computes, and that is no pair."""
+
+    def function(*args):
         if name == "causal_mask":
             args = args[:2]  # without the module that makes it: that is NumPy
-        if name.endswith("_backward"):
-            if len(args) != 2 or not isinstance(args[1], Borrowed):
-                raise TypeError(f"{name} takes dout, and the cache that its forward gave here")
-            args = (args[0], args[1].number)
-        return borrow(name, args, constants)
+        return borrow(name, args, {})
 
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "minigpt.ops"
     return function

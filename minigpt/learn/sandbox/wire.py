@@ -12,6 +12,7 @@ import math
 import re
 import struct
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,28 +39,31 @@ class Key(NamedTuple):
     row: int = 0
 
 
-class NoLoans:
-    """Of a side that knows no caches of borrowed operations. Such a cache travels as a number."""
+class Borrowed:
+    """The cache of a borrowed operation: what its forward pass was called with, from which the judge computes again.
 
-    def number_of(self, value: Any) -> int | None:
-        """The number of a cache; None for every other value."""
-        return None
+    Of a cache that the judge gave to the process: no name, and in args the judge's number of it.
+    """
 
-    def of(self, number: int) -> Any:
-        """The cache that has this number. Raises ValueError where there is none."""
-        raise ValueError(f"no cache has the number {number}")
+    def __init__(self, op: str, args: tuple, constants: dict[str, Any]):
+        self.op = op
+        self.args = args
+        self.constants = constants
+
+    def __repr__(self):
+        return "<the cache of a borrowed operation>"
 
 
 class Wire:
     """Turns values into messages and back.
 
-    key: the class of keys on this side, with the fields bits and row. loans: gives caches of borrowed operations their
-    numbers, as NoLoans does for none.
+    key: the class of keys on this side, with the fields bits and row. as_borrowed: returns a Borrowed for a value that
+    is a cache of the library, and every other value as it is.
     """
 
-    def __init__(self, key: type = Key, loans: Any = None):
+    def __init__(self, key: type = Key, as_borrowed: Callable[[Any], Any] | None = None):
         self.key = key
-        self.loans = loans or NoLoans()
+        self.as_borrowed = as_borrowed or (lambda value: value)
 
     def pack(self, value: Any) -> bytes:
         """The bytes of one message.
@@ -75,7 +79,7 @@ class Wire:
 
     def unpack(self, text: bytes, numbers: bytes) -> Any:
         """The value of a message, from its two parts. Raises ValueError for what is no message."""
-        reader = _Reader(self.key, numbers, self.loans)
+        reader = _Reader(self.key, numbers)
         try:
             value = reader.value(json.loads(text), MAX_DEPTH)
         except (TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
@@ -105,9 +109,10 @@ class Wire:
         return self._packed_group(value, blocks, depth - 1)
 
     def _packed_group(self, value, blocks, depth):
-        loan = self.loans.number_of(value)
-        if loan is not None:
-            return {"loan": loan}
+        value = self.as_borrowed(value)
+        if isinstance(value, Borrowed):
+            parts = (value.op, value.args, value.constants)
+            return {"borrowed": [self._packed(part, blocks, depth) for part in parts]}
         if isinstance(value, types.SimpleNamespace):
             return {"names": self._packed(vars(value), blocks, depth)}
         if isinstance(value, dict):
@@ -170,9 +175,8 @@ def _check_lengths(n_text, n_numbers):
 class _Reader:
     """Takes a message apart. at: how many of the bytes of its numbers were taken."""
 
-    def __init__(self, key, numbers, loans):
+    def __init__(self, key, numbers):
         self.key = key
-        self.loans = loans
         self.numbers = numbers
         self.at = 0
         self.keys = 0
@@ -206,8 +210,8 @@ class _Reader:
             return _read_int(inside)
         if kind == "key":
             return self.key(*self.parts(inside, depth))
-        if kind == "loan":
-            return self.loans.of(inside)
+        if kind == "borrowed":
+            return Borrowed(*self.parts(inside, depth))
         if kind == "names":
             return self.names(inside, depth)
         if kind == "set":
