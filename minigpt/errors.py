@@ -102,7 +102,20 @@ def check_ranges(options, least: int, *names: str) -> None:
     for name in names:
         value = getattr(options, name)
         if value is not None and not least <= value < float("inf"):
-            raise InputError(f"--{name.replace('_', '-')} {value}: give {least} or more")
+            raise InputError(f"{flag_of(name)} {value}: give {least} or more")
+
+
+def check_shares(options, *names: str) -> None:
+    """Raises InputError for one of these options that is below 0, 1 or more, or not a number. None is none."""
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and not 0 <= value < 1:
+            raise InputError(f"{flag_of(name)} {value}: give a share from 0 up to, but not including, 1")
+
+
+def flag_of(name: str) -> str:
+    """How an option is written on the command line: `--top-k` for the field top_k."""
+    return f"--{name.replace('_', '-')}"
 
 
 # --- of optimisers ---------------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from minigpt.cli import main
 from minigpt.cli.commands import COMMANDS
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
-from minigpt.jobs.pretrain import PretrainOptions, size_check
+from minigpt.jobs.pretrain import PretrainOptions
+from minigpt.jobs.pretrain import memory as step_memory
 from minigpt.jobs.pretrain.settings import new_config
 from minigpt.models import costs, names
 
@@ -414,10 +415,10 @@ def test_one_thread_is_no_plural(text, tmp_path, capsys):
 
 def test_a_model_that_is_too_large_is_refused_before_a_weight_is_drawn(text, tmp_path, capsys, monkeypatch):
     words = ["train", *SMALL, "--data", text, "--tokenizer", "char", "--out", str(tmp_path / "a")]
-    monkeypatch.setattr("minigpt.jobs.pretrain.size_check.machine_memory", lambda: 20_000)
+    monkeypatch.setattr("minigpt.jobs.pretrain.memory.machine_memory", lambda: 20_000)
     status, error = status_and_error(words, capsys)
     assert status == 2 and "this machine has 19.5 KB: choose a smaller model, --batch or --context" in error
-    monkeypatch.setattr("minigpt.jobs.pretrain.size_check.machine_memory", lambda: None)  # Windows does not tell
+    monkeypatch.setattr("minigpt.jobs.pretrain.memory.machine_memory", lambda: None)  # Windows does not tell
     assert main(words) == 0
 
 
@@ -427,20 +428,20 @@ def test_a_model_is_as_large_as_what_this_machine_holds_of_it(monkeypatch):
     config = new_config(options, vocab_size=50)
     memory = costs.memory(GPT1, config, 64)
     quarter = costs.memory(GPT1, config, 16)
-    monkeypatch.setattr(size_check, "machine_memory", lambda: 4 * quarter.total)
+    monkeypatch.setattr(step_memory, "machine_memory", lambda: 4 * quarter.total)
     with pytest.raises(InputError, match="256 rows at a time, need about"):
-        size_check.check_size(replace(options, batch=256), GPT1, config)
+        step_memory.check_machine(replace(options, batch=256), GPT1, config)
     elsewhere = SimpleNamespace(size=4, here=1)
-    size_check.check_size(replace(options, batch=256), GPT1, config, ranks=elsewhere)
+    step_memory.check_machine(replace(options, batch=256), GPT1, config, ranks=elsewhere)
     here = SimpleNamespace(size=4, here=4)
-    size_check.check_size(options, GPT1, config, ranks=here)
+    step_memory.check_machine(options, GPT1, config, ranks=here)
     with pytest.raises(InputError, match="32 rows at a time, in 4 processes, need about"):
-        size_check.check_size(replace(options, batch=128), GPT1, config, ranks=here)
-    monkeypatch.setattr(size_check, "machine_memory", lambda: memory.weights)
-    size_check.check_size(options, GPT1, config, device="cuda")
-    monkeypatch.setattr(size_check, "machine_memory", lambda: memory.weights - 1)
+        step_memory.check_machine(replace(options, batch=128), GPT1, config, ranks=here)
+    monkeypatch.setattr(step_memory, "machine_memory", lambda: memory.weights)
+    step_memory.check_machine(options, GPT1, config, device="cuda")
+    monkeypatch.setattr(step_memory, "machine_memory", lambda: memory.weights - 1)
     with pytest.raises(InputError, match="need about"):
-        size_check.check_size(options, GPT1, config, device="cuda")
+        step_memory.check_machine(options, GPT1, config, device="cuda")
 
 
 @pytest.mark.parametrize("words", [[], ["help"], ["--help"], ["help", "help"]])

@@ -334,15 +334,15 @@ def test_a_step_that_does_not_fit_into_the_memory_says_which_batch_does(text, tm
         assert costs.largest_batch(kind, config, available) == fits
         assert costs.largest_batch(kind, config, available, False, True) > fits, "short numbers leave room for more"
         monkeypatch.setattr(
-            "minigpt.jobs.pretrain.preparation.available_memory", lambda device, available=available: available
+            "minigpt.jobs.pretrain.memory.available_memory", lambda device, available=available: available
         )
         with pytest.raises(InputError, match=f"8 rows at a time need about .* free: {fits} fit: give --batch {fits}"):
             prepare(options(text, tmp_path / "b", batch=8))
-    monkeypatch.setattr("minigpt.jobs.pretrain.preparation.available_memory", lambda device: 1000)
+    monkeypatch.setattr("minigpt.jobs.pretrain.memory.available_memory", lambda device: 1000)
     with pytest.raises(InputError, match="1000 B are free: choose a smaller model.*--checkpoint-blocks"):
         prepare(options(text, tmp_path / "b"))
     assert not (tmp_path / "b").exists()
-    monkeypatch.setattr("minigpt.jobs.pretrain.preparation.available_memory", lambda device: eight)
+    monkeypatch.setattr("minigpt.jobs.pretrain.memory.available_memory", lambda device: eight)
     prepare(options(text, tmp_path / "b", batch=8))
 
 
@@ -601,7 +601,7 @@ def test_memory_is_asked_for_the_rows_of_one_process(text, tmp_path, monkeypatch
     for rows, given in ((4, None), (3, "4 rows at a time .* 3 fit: give --batch 6")):
         available = costs.memory(type(job.model), job.model.config, rows).total
         monkeypatch.setattr(
-            "minigpt.jobs.pretrain.preparation.available_memory", lambda device, available=available: available
+            "minigpt.jobs.pretrain.memory.available_memory", lambda device, available=available: available
         )
         with pytest.raises(InputError, match=given) if given else contextlib.nullcontext():
             prepare(options(text, tmp_path / "b", batch=8), two)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minigpt.cli.suggestions import did_you_mean
+from minigpt.errors import flag_of
 
 
 def add_options(parser: argparse.ArgumentParser, kind: type, words: Sequence[str] = ()) -> None:
@@ -50,7 +51,7 @@ def read(kind: type, found: argparse.Namespace) -> Any:
 
 def flag(field: dataclasses.Field) -> str:
     """The name of an option on the command line: `--top-k` for the field top_k."""
-    return field.metadata["about"].flag or f"--{field.name.replace('_', '-')}"
+    return field.metadata["about"].flag or flag_of(field.name)
 
 
 def flags(field: dataclasses.Field) -> list[str]:

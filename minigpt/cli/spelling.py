@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from minigpt.cli.arguments import flags, takes_value
 from minigpt.cli.commands import COMMANDS, Command, Group
 from minigpt.cli.suggestions import did_you_mean
-from minigpt.errors import InputError
+from minigpt.errors import InputError, flag_of
 
 NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")  # as argparse has it: -1e3 is no number there
 EVERYWHERE = {"--help": False, "-h": False, "--threads": True}  # options of every command: do they take a value?
@@ -72,7 +72,7 @@ def _options_of(command: Command) -> dict[str, bool]:
         for name in flags(field):
             found[name] = takes_value(field)
         if not takes_value(field) and field.default is not False:
-            found[f"--no-{field.name.replace('_', '-')}"] = False
+            found[flag_of(f"no_{field.name}")] = False
     return found
 
 

@@ -12,7 +12,7 @@ from minigpt import models
 from minigpt.data.published.layouts import LAYOUTS
 from minigpt.data.published.recognition import recognise
 from minigpt.device.gpu import choose_device
-from minigpt.errors import InputError
+from minigpt.errors import InputError, flag_of
 from minigpt.evaluation import task_files, tasks_as_text, writing
 from minigpt.evaluation.detokenizers import DETOKENIZERS
 from minigpt.evaluation.perplexity import perplexity, read_as_it_came
@@ -107,9 +107,9 @@ class EvaluateOptions(OnDevice):
         known = TASKS[self.task].options if self.suite is None else frozenset({"limit"})
         for name in self.chosen():
             if name not in known:
-                flags = ", ".join(f"--{other.replace('_', '-')}" for other in sorted(known))
+                flags = ", ".join(map(flag_of, sorted(known)))
                 of = self.task or "a suite"
-                raise InputError(f"--{name.replace('_', '-')} is no option of {of}: it has {flags}")
+                raise InputError(f"{flag_of(name)} is no option of {of}: it has {flags}")
         if self.limit is not None and self.limit < 1:
             raise InputError(f"--limit {self.limit}: give 1 or more")
 

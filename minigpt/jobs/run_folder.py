@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -258,14 +258,6 @@ def _advice_without_a_run(folder: Path) -> str:
     if others:
         return f"start without --resume, or give another --out, such as {others[0]}"
     return "start without --resume, with an --out that is empty"
-
-
-def option_text(name: str, value: Any) -> str:
-    """An option as one writes it: `--batch 12`, `--align`, `no --init`."""
-    flag = "--" + name.replace("_", "-")
-    if value is None or value is False:
-        return f"no {flag}"
-    return flag if value is True else f"{flag} {value}"
 
 
 def files_of(text: Tokenizer, folder: Path) -> dict[str, bytes]:

@@ -9,6 +9,8 @@ from typing import Any, get_args, get_type_hints
 from minigpt.device.parallel import cores
 from minigpt.device.threads import set_threads, threads
 from minigpt.errors import InputError
+from minigpt.files.disk import typed
+from minigpt.jobs.option_fields import free, option_text, told
 
 ROWS = "rows"  # the key of the checksum of the table
 NOT_REPEATED = ("tokens_per_second",)  # columns that differ each time a run is repeated: the checksum leaves them out
@@ -37,6 +39,24 @@ def check_options(options: Any, path: Path) -> None:
         if not _is_one_of(value, types) or (value is None and name in RESOLVED):
             raise InputError(f"{path}: its option {name} is {str(value)[:60]!r}, which no run has: the file is damaged")
     options.check()
+
+
+def check_same(folder: Path, options: Any, marks: dict[str, str], kept: dict[str, Any], of: dict[str, str]) -> None:
+    """Raises InputError where the run that a folder holds is not this one: the message names the first difference.
+
+    kept: the state of that run, with its "options", its "marks" and whether it is "finished". marks: checksums of what
+    a run is made of; of: what each of them tells, in words.
+    """
+    state = "a finished run" if kept["finished"] else "an unfinished run"
+    instead = "give the same to go on with it, or another --out to begin anew"
+    now = told(options)
+    for name, value in kept["options"].items():
+        if name not in free(options) and now.get(name) != value:
+            has, says = option_text(name, value), option_text(name, now.get(name))
+            raise InputError(f"{typed(folder)} holds {state} with {has}, this command says {says}: {instead}")
+    for name, thing in of.items():
+        if marks.get(name) != kept["marks"].get(name):
+            raise InputError(f"{thing} not what the run in {typed(folder)} began with: {instead}")
 
 
 def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:

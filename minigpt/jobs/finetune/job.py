@@ -20,13 +20,14 @@ from minigpt.files.lock import locked
 from minigpt.jobs.finetune.announcement import announce
 from minigpt.jobs.finetune.judging import Judged, evaluate
 from minigpt.jobs.finetune.kept import COLUMNS, CURVES, PICTURE, Kept, check_empty
-from minigpt.jobs.finetune.preparation import Job, check_models, check_same, prepare, reopen, told
+from minigpt.jobs.finetune.preparation import MARKED, Job, check_models, prepare, reopen
 from minigpt.jobs.finetune.result import in_words, report
 from minigpt.jobs.finetune.settings import FinetuneOptions
 from minigpt.jobs.finetune.tuning import Tuning, Watch, run
 from minigpt.jobs.interrupt import Timer, interruptible
+from minigpt.jobs.option_fields import told
 from minigpt.jobs.run_folder import RESUME, write_table
-from minigpt.jobs.run_state import use_kept_threads
+from minigpt.jobs.run_state import check_same, use_kept_threads
 from minigpt.models.label_model import LabelModel
 from minigpt.models.task_model import FILE, TaskModel
 from minigpt.models.text_classifier import kind_for
@@ -61,7 +62,7 @@ def finetune(options: FinetuneOptions, named: Collection[str] = ()) -> Outcome:
         if kept is None:
             check_empty(job.folder, [below for below in job.folders.values() if below != job.folder])
             kept = Kept(told(job.options), job.marks)
-        check_same(job, kept)
+        check_same(job.folder, job.options, job.marks, vars(kept), MARKED)
         check_models(job, kept)
         if kept.finished:
             print(f"this run is finished: {job.task.metric} {in_words(kept.scores)}: {job.folder}")

@@ -1,7 +1,6 @@
 """One pipeline makes a run out of its options: model, examples, tokens, folder. It checks all and writes nothing."""
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from minigpt.files.disk import checksum
 from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, load_splits
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
-from minigpt.jobs.run_folder import RESUME, holds_a_run, option_text
+from minigpt.jobs.run_folder import RESUME, holds_a_run
 from minigpt.models import costs
 from minigpt.models.classifier import Classifier, check_layers, transfer
 from minigpt.models.language_model import LanguageModel
@@ -23,9 +22,7 @@ from minigpt.models.task_model import FileLayout, TaskModel, check_lm_weight, us
 from minigpt.models.text_classifier import TextClassifier, answer_ids, answer_texts, kind_for
 from minigpt.tokenizer import Tokenizer
 
-# What may be told anew to a run that goes on: where things are. Whether they are still the same, their marks tell.
-FREE = ("resume", "device", "out", "model", "train", "valid", "test")
-MARKED = {
+MARKED = {  # options that may be told anew say where things are; whether they are still the same, their marks tell
     "model": "the weights of MODEL are",
     "vocabulary": "the tokenizer of MODEL is",
     "train": "the examples of --train are",
@@ -135,26 +132,6 @@ def reopen(values: dict[str, Any]) -> FinetuneOptions:
         return FinetuneOptions(**kept.options | values | {"out": str(out), "resume": True})
     except TypeError as error:
         raise InputError(f"the run in {out} is of another version of minigpt finetune: {error}") from error
-
-
-def told(options: FinetuneOptions) -> dict[str, Any]:
-    """The options as they are kept."""
-    return json.loads(json.dumps(asdict(options)))
-
-
-def check_same(job: Job, kept: Kept) -> None:
-    """Raises InputError where a run that was begun is not this one: the message names the first difference."""
-    state = "a finished run" if kept.finished else "an unfinished run"
-    instead = "give the same to go on with it, or another --out to begin anew"
-    now = told(job.options)
-    for name, value in kept.options.items():
-        if name not in FREE and now.get(name) != value:
-            has = option_text(name, value)
-            says = option_text(name, now.get(name))
-            raise InputError(f"{job.folder} holds {state} with {has}, this command says {says}: {instead}")
-    for name, thing in MARKED.items():
-        if job.marks.get(name) != kept.marks.get(name):
-            raise InputError(f"{thing} not what the run in {job.folder} began with: {instead}")
 
 
 def check_models(job: Job, kept: Kept) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from minigpt.data import labelled_files
 from minigpt.data.examples import KINDS
 from minigpt.data.stories import tasks
-from minigpt.errors import InputError, check_ranges
+from minigpt.errors import InputError, check_ranges, check_shares
 from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.jobs.suites import table as suites
 
@@ -31,6 +31,7 @@ class FinetuneOptions(OnDevice):
         "a model directory, or the name of a downloaded one (default with --resume: that of the run)",
         metavar="MODEL",
         default=None,
+        free=True,
     )
     task: str | None = option(
         None,
@@ -42,11 +43,12 @@ class FinetuneOptions(OnDevice):
         None,
         "labelled examples: .tsv, .csv, .jsonl; or stories:N (default with --resume: those of the run)",
         metavar="FILE",
+        free=True,
     )
     valid: str | None = option(
-        None, "chooses the best epoch (default: a tenth of --train; of stories, others)", metavar="FILE"
+        None, "chooses the best epoch (default: a tenth of --train; of stories, others)", metavar="FILE", free=True
     )
-    test: str | None = option(None, "judged once, at the end", metavar="FILE")
+    test: str | None = option(None, "judged once, at the end", metavar="FILE", free=True)
     columns: dict[str, str] | None = option(
         None,
         "where columns are called otherwise: text=document,label=stars; where the first line is an example they are "
@@ -61,11 +63,12 @@ class FinetuneOptions(OnDevice):
     data: str | None = option(None, "of a suite: the folder in which, or below which, its files are", metavar="FOLDER")
     limit: int | None = option(None, "only the first N examples of each file", metavar="N")
     out: str | None = option(
-        None, "folder for the model (default: runs/MODEL-KIND, of a suite runs/MODEL-NAME)", metavar="DIR"
+        None, "folder for the model (default: runs/MODEL-KIND, of a suite runs/MODEL-NAME)", metavar="DIR", free=True
     )
     resume: bool = option(
-        False, "go on with the run in --out, exactly where it was last kept; so does the same command once more"
-    )
+        False, "go on with the run in --out, exactly where it was last kept; so does the same command once more",
+        free=True,
+    )  # fmt: skip
     lm_weight: float | None = option(
         None, "of the auxiliary language-model loss (default: 0.5; 0 for a model that sees both sides)", metavar="W"
     )
@@ -97,7 +100,4 @@ class FinetuneOptions(OnDevice):
                 raise InputError(f"{name} is missing: give it, or --resume --out FOLDER to go on with a run")
         check_ranges(self, 1, "epochs", "batch", "seeds", "limit")
         check_ranges(self, 0, "seed", "lm_weight", "weight_decay", "clip", "lr")
-        for name in ("dropout", "head_dropout", "warmup"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < 1:
-                raise InputError(f"--{name.replace('_', '-')} {value}: give a share from 0 up to, but not including, 1")
+        check_shares(self, "dropout", "head_dropout", "warmup")

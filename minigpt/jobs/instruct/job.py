@@ -22,9 +22,10 @@ from minigpt.jobs import chat_template, run_state
 from minigpt.jobs.convert import GENERATION
 from minigpt.jobs.finetune.tuning import batches
 from minigpt.jobs.instruct.examples import PLAIN, Example, batch, n_targets, n_tokens
-from minigpt.jobs.instruct.preparation import ADAPTER, Job, prepare, told
+from minigpt.jobs.instruct.preparation import ADAPTER, Job, prepare
 from minigpt.jobs.instruct.settings import InstructOptions
 from minigpt.jobs.interrupt import Timer, interruptible
+from minigpt.jobs.option_fields import told
 from minigpt.jobs.run_folder import RESUME
 from minigpt.models import costs
 from minigpt.models.adapters import open_adapter, save_adapter

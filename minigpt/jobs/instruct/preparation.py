@@ -1,7 +1,6 @@
 """One pipeline makes a run out of its options: model, instructions, folder. It checks all and writes nothing."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,12 @@ from minigpt.data import corpus, instructions
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.files import hub
-from minigpt.files.disk import checksum, typed
-from minigpt.jobs import chat_template, conversation
+from minigpt.files.disk import checksum
+from minigpt.jobs import chat_template, conversation, run_state
 from minigpt.jobs.chat_template import Template
 from minigpt.jobs.instruct.examples import Example, Reader, template_for
 from minigpt.jobs.instruct.settings import InstructOptions
-from minigpt.jobs.run_folder import Kind, Run, holds_a_run, option_text
+from minigpt.jobs.run_folder import Kind, Run, holds_a_run
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.lora import add_lora, lora_parameters
@@ -37,8 +36,7 @@ INSTRUCTING = Kind(
     state=("step", "best", "losses", "finished", "options", "marks", "logged", "workers"),
     files=(ADAPTER,),
 )
-FREE = ("device", "model", "file", "valid", "out")  # may be told anew: whether they are the same, their marks tell
-MARKED = {
+MARKED = {  # options that may be told anew say where things are; whether they are still the same, their marks tell
     "model": "the weights of MODEL are",
     "vocabulary": "the tokenizer or the chat template of MODEL is",
     "train": "the instructions of FILE are",
@@ -157,27 +155,13 @@ def _marks(model, text: Tokenizer, template: Template, train, valid, other) -> d
     }
 
 
-def told(options: InstructOptions) -> dict[str, Any]:
-    """The options as they are kept."""
-    return json.loads(json.dumps(dataclasses.asdict(options)))
-
-
 def _begin(job: Job, folder: Path) -> dict[str, Any] | None:
     """Take an empty folder, or go on with the run in it: then its state. Raises InputError for another run."""
     if not holds_a_run(folder):
         job.run = Run.start(folder, INSTRUCTING)
         return None
     job.run, state, tensors = Run.load(folder, kind=INSTRUCTING)
-    whose = "a finished run" if state["finished"] else "an unfinished run"
-    instead = "give the same to go on with it, or another --out to begin anew"
-    now = told(job.options)
-    for name, value in state["options"].items():
-        if name not in FREE and now.get(name) != value:
-            has, says = option_text(name, value), option_text(name, now.get(name))
-            raise InputError(f"{typed(folder)} holds {whose} with {has}, this command says {says}: {instead}")
-    for name, thing in MARKED.items():
-        if job.marks[name] != state["marks"].get(name):
-            raise InputError(f"{thing} not what the run in {typed(folder)} began with: {instead}")
+    run_state.check_same(folder, job.options, job.marks, state, MARKED)
     job.run.restore(job, job.optimizer, state["step"], tensors)
     for name in ("step", "logged", "losses", "best", "finished"):
         setattr(job, name, state[name])

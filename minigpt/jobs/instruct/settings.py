@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from minigpt.errors import InputError, check_ranges
+from minigpt.errors import InputError, check_ranges, check_shares
 from minigpt.jobs.option_fields import OnDevice, argument, option
 
 
@@ -18,17 +18,20 @@ def parse_names(text: str) -> tuple[str, ...]:
 class InstructOptions(OnDevice):
     """What `minigpt instruct` can be told. None: a default that depends on the others."""
 
-    model: str = argument("a model directory, or the name of a downloaded one", metavar="MODEL")
+    model: str = argument("a model directory, or the name of a downloaded one", metavar="MODEL", free=True)
     file: str = argument(
         'instructions and their answers, .jsonl or .json: {"instruction": ..., "input": ..., "output": ...} or '
         '{"messages": [...]}',
         metavar="FILE",
+        free=True,
     )
-    valid: str | None = option(None, "chooses the best epoch (default: a tenth of FILE, kept apart)", metavar="FILE")
+    valid: str | None = option(
+        None, "chooses the best epoch (default: a tenth of FILE, kept apart)", metavar="FILE", free=True
+    )
     other: str = option(
         "pydocs", "a text of another kind: what is forgotten of it? stories, pydocs, or a file", metavar="TEXT"
     )
-    out: str | None = option(None, "folder for the model (default: runs/MODEL-FILE)", metavar="DIR")
+    out: str | None = option(None, "folder for the model (default: runs/MODEL-FILE)", metavar="DIR", free=True)
     lora: int = option(8, "rank of the matrices that learn", metavar="R")
     alpha: float | None = option(None, "how strongly they count (default: twice the rank)", metavar="A")
     layers: tuple[str, ...] | None = option(
@@ -46,7 +49,6 @@ class InstructOptions(OnDevice):
         """Raises InputError for a number outside its range."""
         check_ranges(self, 1, "lora", "epochs", "batch")
         check_ranges(self, 0, "seed", "clip", "lr")
+        check_shares(self, "warmup")
         if self.alpha is not None and not 0 < self.alpha < float("inf"):
             raise InputError(f"--alpha {self.alpha}: give a number above 0")
-        if not 0 <= self.warmup < 1:
-            raise InputError(f"--warmup {self.warmup}: give a share from 0 up to, but not including, 1")

@@ -2,6 +2,7 @@
 
 settings        what can be told, and the defaults
 recipe          the settings as published
+memory          the bytes of an update, and whether they are there
 preparation     the pipeline: options, data, tokenizer, model, memory, optimiser
 agreement       whether a command fits the run that its folder holds
 job             what a run works with

@@ -4,13 +4,12 @@ from collections.abc import Collection
 from dataclasses import fields, replace
 
 from minigpt import data
-from minigpt.errors import InputError
+from minigpt.errors import InputError, flag_of
+from minigpt.jobs.option_fields import free, option_text
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.settings import BATCH, MODEL, PretrainOptions, new_config, resolve, usual_eval_every
-from minigpt.jobs.run_folder import option_text
 from minigpt.models.config import Config
 
-FREE = ("out", "resume", "compare", "device", "checkpoint_blocks", "data", "threads")  # the text itself is compared
 SIZES = ("layers", "heads", "embd", "context")  # what --size stands for
 FILLED_IN = {"batch": BATCH}  # a default that is a number, and is filled in where a run is prepared
 FIRST = ("init", "model")  # where they differ, nothing else can be compared
@@ -30,7 +29,8 @@ def check_agreement(job: Job, options: PretrainOptions, named: Collection[str]) 
         kept = replace(kept, tokenizer=data.default_tokenizer(kept.data))
     kept = replace(kept, init_std=_init_std(job.model.config))
     wanted = _wanted(job, options, named)
-    names = [field.name for field in fields(options) if field.name not in (*FREE, *FIRST, "size")]
+    left_out = {*free(options), *FIRST, "size"}
+    names = [field.name for field in fields(options) if field.name not in left_out]
     for name in (*FIRST, *names):
         has, given = getattr(kept, name), getattr(wanted, name)
         if has != given:
@@ -50,8 +50,7 @@ def _init_std(config: Config) -> float | None:
 
 def _advice(options: PretrainOptions, name: str, finished: bool) -> str:
     if options.resume:
-        flag = name.replace("_", "-")
-        return f"leave --{flag} out, or begin a new run from that model with --init and another --out"
+        return f"leave {flag_of(name)} out, or begin a new run from that model with --init and another --out"
     if finished:
         return "give another --out, or train that model further with --init and another --out"
     return "go on with minigpt train --resume --out and that folder, or give another --out"
@@ -60,7 +59,7 @@ def _advice(options: PretrainOptions, name: str, finished: bool) -> str:
 def _wanted(job: Job, options: PretrainOptions, named: Collection[str]) -> PretrainOptions:
     """The options of the run, with the named ones as the command has them, and every default filled in."""
     kept, config = job.options, job.model.config
-    changes = {name: getattr(options, name) for name in named if name not in FREE}
+    changes = {name: getattr(options, name) for name in set(named) - {*free(options), "threads"}}
     if "size" in changes:
         changes = dict.fromkeys(SIZES) | changes
     wanted = replace(kept, **changes)

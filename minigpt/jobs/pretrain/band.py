@@ -17,7 +17,7 @@ import numpy as np
 
 from minigpt.errors import InputError
 from minigpt.files.disk import read_json
-from minigpt.jobs.run_folder import option_text
+from minigpt.jobs.option_fields import option_text
 
 HOME = Path(__file__).with_name("bands")
 REACH = 3.0  # times the spread of many seeds: how far the band reaches to both sides

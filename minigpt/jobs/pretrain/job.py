@@ -14,6 +14,7 @@ from minigpt.device.parallel import ALONE, Ranks
 from minigpt.jobs import run_state
 from minigpt.jobs.pretrain import plateau
 from minigpt.jobs.pretrain.comparison import Comparison, comparison_of
+from minigpt.jobs.pretrain.memory import step_memory
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.run_folder import Run
 from minigpt.models import costs
@@ -64,7 +65,7 @@ class Job:
     @property
     def part(self) -> int:
         """How many of them are computed at a time."""
-        return self.options.batch // self.ranks.size // self.options.accumulate
+        return self.options.rows_at_once(self.ranks.size)
 
     @property
     def products(self) -> str:
@@ -94,8 +95,7 @@ class Job:
     @functools.cached_property
     def memory(self) -> costs.Memory:
         """Bytes of an update in one process: found once, for a small model is traced for it."""
-        model = self.model
-        return costs.memory(type(model), model.config, self.part, model.checkpoint_blocks, self.options.low)
+        return step_memory(self.options, type(self.model), self.model.config, self.ranks)
 
     @property
     def evaluates(self) -> bool:

@@ -13,13 +13,15 @@ from minigpt import data, models, tokenizer
 from minigpt.data.corpus import Corpus
 from minigpt.data.objectives import Objective
 from minigpt.device.arrays import check_precision
-from minigpt.device.gpu import available_memory, choose_device
+from minigpt.device.gpu import choose_device
 from minigpt.device.parallel import ALONE, Ranks
-from minigpt.errors import InputError
+from minigpt.errors import InputError, flag_of
 from minigpt.files import hub
 from minigpt.jobs import run_state
+from minigpt.jobs.option_fields import free
 from minigpt.jobs.pretrain.agreement import check_agreement
 from minigpt.jobs.pretrain.job import Job
+from minigpt.jobs.pretrain.memory import check_gpu, check_machine
 from minigpt.jobs.pretrain.recipe import settle
 from minigpt.jobs.pretrain.settings import (
     BATCH,
@@ -32,7 +34,6 @@ from minigpt.jobs.pretrain.settings import (
     resolve,
     usual_eval_every,
 )
-from minigpt.jobs.pretrain.size_check import check_size
 from minigpt.jobs.run_folder import RESUME, Run, holds_a_run
 from minigpt.models import costs
 from minigpt.models.card import Card
@@ -55,8 +56,7 @@ def prepare_on(ranks: Ranks, options: PretrainOptions, named: Collection[str] = 
     if not options.resume:
         options = settle(options)
     options.check()
-    told = {f"--{name.replace('_', '-')}": value for name, value in asdict(options).items()}
-    ranks.agree(told)
+    ranks.agree({flag_of(name): value for name, value in asdict(options).items()})
     if not options.resume:
         ranks.rows(options.batch or BATCH, options.accumulate)
     job = None
@@ -99,7 +99,7 @@ def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
         model = _new_model(options, text, device, ranks)
     resolve(options, model.config)
     _check_model(options, model)
-    _check_memory(options, model, available_memory(device), ranks.size)
+    check_gpu(options, type(model), model.config, device, ranks)
     return _assemble(options, model.to(device), text, corpus, run, ranks)
 
 
@@ -141,13 +141,10 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
 
 def _kept_options(options: PretrainOptions, state: dict, run: Run) -> PretrainOptions:
     """The options that the run began with, but for those that may be given anew."""
-    given = {"out": str(run.folder), "device": options.device, "compare": options.compare}
-    if options.checkpoint_blocks is not None:
-        given["checkpoint_blocks"] = options.checkpoint_blocks
-    if options.data != PretrainOptions.data:
-        given["data"] = options.data
+    given = {name: getattr(options, name) for name in free(options) - {"resume"}}
+    given = {name: value for name, value in given.items() if value != getattr(PretrainOptions, name)}
     try:
-        kept = PretrainOptions(**state["options"] | given)
+        kept = PretrainOptions(**state["options"] | given | {"out": str(run.folder), "device": options.device})
     except TypeError as error:
         raise InputError(f"the run in {run.folder} is of another version of minigpt train: {error}") from error
     run_state.check_options(kept, run.folder / RESUME)
@@ -214,16 +211,13 @@ def _new_model(options: PretrainOptions, text: Tokenizer, device: str, ranks: Ra
     if card.token_settings:
         ends |= card.token_settings(text)
     config = new_config(options, vocab_size=text.vocab_size, **ends)
-    check_size(options, kind, config, device, ranks)
+    check_machine(options, kind, config, device, ranks)
     return kind(config, seed=options.seed)
 
 
 def _from_init(options: PretrainOptions) -> tuple[Tokenizer, LanguageModel]:
     """The tokenizer and the model in the folder that --init names."""
-    for name in FIXED_BY_INIT:
-        if getattr(options, name) is not None:
-            told = f"--{name.replace('_', '-')}"
-            raise InputError(f"--init {options.init} already says what {told} is: leave {told} out")
+    _check_left_out(options, f"--init {options.init} already says")
     if options.model != models.card_in(options.init).name:
         raise InputError(f"--init {options.init} holds no {options.model}: leave --model out")
     changes = {} if options.dropout is None else dict.fromkeys(RATES, options.dropout)
@@ -237,13 +231,17 @@ def _from_teacher(options: PretrainOptions) -> tuple[Tokenizer, LanguageModel]:
     if not hasattr(kind, "student_of"):
         able = " or ".join(card.name for card in models.CARDS if hasattr(card.model, "student_of"))
         raise InputError(f"--teacher {options.teacher}: {options.model} learns from no teacher: give --model {able}")
-    for name in FIXED_BY_INIT:
-        if getattr(options, name) is not None:
-            told = f"--{name.replace('_', '-')}"
-            raise InputError(f"--teacher {options.teacher} says what {told} is: leave {told} out")
+    _check_left_out(options, f"--teacher {options.teacher} says")
     teacher, text = models.open_both(options.teacher)
     changes = {} if options.dropout is None else dict.fromkeys(RATES, options.dropout)
     return text, kind.student_of(teacher, **changes)
+
+
+def _check_left_out(options: PretrainOptions, says: str) -> None:
+    """Raises InputError for an option that another model decides, in these words."""
+    for name in FIXED_BY_INIT:
+        if getattr(options, name) is not None:
+            raise InputError(f"{says} what {flag_of(name)} is: leave {flag_of(name)} out")
 
 
 # ---------------------------------------------------------------------------------------------- checks, and the job
@@ -261,34 +259,13 @@ def _check_model(options: PretrainOptions, model: LanguageModel) -> None:
         raise InputError(f"--dtype bfloat16: heads above {attention.LARGEST} numbers need float32: leave it out")
 
 
-def _check_memory(options: PretrainOptions, model: LanguageModel, available: int | None, processes: int) -> None:
-    """Raises InputError, before the work begins, where a step needs more bytes than there are."""
-    if available is None:
-        return
-    kind = type(model)
-    rows = options.batch // options.accumulate // processes
-    again = bool(options.checkpoint_blocks)
-    wanted = costs.memory(kind, model.config, rows, again, options.low).total
-    if wanted <= available:
-        return
-    fits = costs.largest_batch(kind, model.config, available, again, options.low)
-    if fits:
-        advice = f"{fits} fit: give --batch {fits * processes}, or more with --accumulate"
-    elif again:
-        advice = "choose a smaller model or --context"
-    else:
-        advice = "choose a smaller model or --context, or add --checkpoint-blocks"
-    need = f"{rows} rows at a time need about {costs.human_bytes(wanted)} of GPU memory"
-    raise InputError(f"{need}, {costs.human_bytes(available)} are free: {advice}")
-
-
 def _assemble(
     options: PretrainOptions, model: LanguageModel, text: Tokenizer, corpus: Corpus, run: Run, ranks: Ranks
 ) -> Job:
     """The job of these parts: the text becomes tokens, and the optimiser is made."""
     card = models.card(options.model)
     model.checkpoint_blocks = bool(options.checkpoint_blocks)
-    costs.fit_threads(model, options.batch // options.accumulate // ranks.size * model.config.n_positions)
+    costs.fit_threads(model, options.rows_at_once(ranks.size) * model.config.n_positions)
     train, valid = data.encode(corpus, text, model.config.n_positions, run.folder)
     if options.eval_every is None:
         options.eval_every = usual_eval_every(options, len(valid))

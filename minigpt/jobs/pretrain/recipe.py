@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from minigpt import models
 from minigpt.errors import InputError
+from minigpt.jobs.option_fields import option_text
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.settings import FIXED_BY_INIT, MODEL, PretrainOptions
-from minigpt.jobs.run_folder import option_text
 
 HOME = Path(__file__).with_name("recipes.toml")
 

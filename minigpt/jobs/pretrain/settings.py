@@ -53,6 +53,7 @@ class PretrainOptions(OnDevice):
         "stories, stories:N, korean:N, both:N, pairs:N, pydocs, or a UTF-8 text file; with --resume, where the same "
         "text is now",
         metavar="WHAT",
+        free=True,  # the text itself is compared
     )
     tokenizer: str | None = option(
         None, "char, bpe:VOCAB, or a folder that holds one; the default fits the data", metavar="T"
@@ -63,15 +64,17 @@ class PretrainOptions(OnDevice):
     teacher: str | None = option(
         None, "a trained model that this one, half as deep, learns from (distilbert)", metavar="DIR"
     )
-    out: str | None = option(None, "folder for the model (default: runs/MODEL-DATA-SIZE)", metavar="DIR")
+    out: str | None = option(None, "folder for the model (default: runs/MODEL-DATA-SIZE)", metavar="DIR", free=True)
     resume: bool = option(
-        False, "go on with the run in the folder, where it was last kept; what else is given must agree with it"
-    )
+        False, "go on with the run in the folder, where it was last kept; what else is given must agree with it",
+        free=True,
+    )  # fmt: skip
     batch: int | None = option(None, f"windows in an update (default: {BATCH})", metavar="B")
     accumulate: int = option(1, "compute the batch in K parts, to save memory", metavar="K")
     checkpoint_blocks: bool | None = option(
         None,
         "run each block again in the backward, to save memory; the same numbers; can be changed with --resume",
+        free=True,
     )
     steps: int = option(2000, "updates of the weights", metavar="N")
     lr: float | None = option(
@@ -111,8 +114,9 @@ class PretrainOptions(OnDevice):
         metavar="N",
     )
     compare: bool = option(
-        False, "say whether the losses are normal: beside those of sound runs, where there are some of these options"
-    )
+        False, "say whether the losses are normal: beside those of sound runs, where there are some of these options",
+        free=True,
+    )  # fmt: skip
     dtype: str = option(
         "float32",
         "on a GPU tf32 rounds the factors of products, bfloat16 all that passes between layers; the weights that learn "
@@ -124,6 +128,10 @@ class PretrainOptions(OnDevice):
     def low(self) -> bool:
         """Do layers compute in bfloat16?"""
         return self.dtype == "bfloat16"
+
+    def rows_at_once(self, processes: int = 1) -> int:
+        """How many rows of a batch each process computes at a time."""
+        return self.batch // processes // self.accumulate
 
     def check(self) -> None:
         """Raises InputError for a number outside its range."""

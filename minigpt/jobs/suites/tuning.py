@@ -11,8 +11,8 @@ from minigpt.evaluation.report import Measure
 from minigpt.files.disk import read_json
 from minigpt.jobs.finetune.job import finetune
 from minigpt.jobs.finetune.kept import RESULTS
-from minigpt.jobs.finetune.preparation import FREE, told
 from minigpt.jobs.finetune.settings import FinetuneOptions
+from minigpt.jobs.option_fields import free, told
 from minigpt.jobs.suites import table
 from minigpt.jobs.suites.kept import Kept
 from minigpt.jobs.suites.running import Found, run
@@ -41,7 +41,7 @@ def finetune_suite(options: FinetuneOptions, named: Collection[str] = ()) -> int
     size = table.size_of(model.config)
     about = {"suite": suite.name, "model": options.model, "weights": model.checksum()}
     del model  # each column opens its own
-    shared = {name: value for name, value in told(options).items() if name not in (*FREE, *OWN)}
+    shared = {name: value for name, value in told(options).items() if name not in {*free(options), *OWN}}
     kept = Kept(out / FILE, about | shared)
     plain = replace(options, suite=None, data=None, resume=False)
 

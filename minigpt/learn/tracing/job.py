@@ -16,8 +16,8 @@ from minigpt.errors import InputError, check_ranges, shown
 from minigpt.files.disk import write_json
 from minigpt.jobs.evaluate import check_json_file
 from minigpt.jobs.option_fields import argument, option
+from minigpt.jobs.pretrain.memory import check_machine
 from minigpt.jobs.pretrain.settings import MODEL, RATES, SIZE, PretrainOptions, new_config
-from minigpt.jobs.pretrain.size_check import check_size
 from minigpt.learn.tracing import tensors
 from minigpt.learn.tracing.recorder import IMPLEMENTATIONS, trace
 from minigpt.learn.tracing.rows import Trace
@@ -116,7 +116,7 @@ def _new(options: TraceOptions) -> tuple[LanguageModel, Tokenizer]:
         text = text.with_special(card.special_tokens)
     special = card.token_settings(text) if card.token_settings else {}
     config = new_config(wanted, vocab_size=text.vocab_size, **special)
-    check_size(wanted, card.model, config)
+    check_machine(wanted, card.model, config)
     return card.model(config, seed=options.seed), text
 
 
