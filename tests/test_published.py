@@ -1,7 +1,6 @@
 """Published files: each layout is recognised and read whole; bad ones get one line; large ones take no memory."""
 
 import json
-import os
 import tracemalloc
 from pathlib import Path
 
@@ -196,58 +195,6 @@ def test_tables_have_the_rows_that_a_split_finds(write, name):
         assert said == [f"{path}: left out 1 of 301 lines, which have too few or too many fields"]
         with pytest.raises(InputError, match="line 302: fields: 5, expected 6"):
             labelled_files.read(path, "qqp", labelled=False)  # each line needs an answer
-
-
-# --- real files ------------------------------------------------------------------------------------------------------
-
-HELD_OUT = {  # in a folder that MINIGPT_PUBLISHED names: file -> (kind, layout, items)
-    "test.c.txt": ("pronouns", "dprd", 564),
-    "train.c.txt": ("pronouns", "dprd", 1316),
-    "winobias_dev.txt": ("pronouns", "winograd", 1584),
-    "xnli.dev.ko.tsv": ("entailment", "kornli", 2490),
-    "sts-dev.tsv": ("similarity", "stsb", 1500),
-    "klue-nli.json": ("entailment", "klue_nli", 3000),
-    "klue-sts.json": ("similarity", "klue_sts", 519),
-    "squad-dev-v1.1.json": ("question", "squad", 810),
-}
-
-
-@pytest.mark.parametrize("name", HELD_OUT)
-def test_real_files_are_read_whole(name):
-    kind, layout, n = HELD_OUT[name]
-    folder = os.environ.get("MINIGPT_PUBLISHED")
-    if not folder or not (Path(folder) / name).is_file():
-        pytest.skip(f"MINIGPT_PUBLISHED names no folder with {name}; {layout} is published at {LAYOUTS[layout].source}")
-    path = Path(folder) / name
-    assert recognise(path, (kind,)) == layout
-    if kind in KINDS:
-        found = labelled_files.read(path, kind, say=lambda text: None)[1]
-    else:
-        found = list(LAYOUTS[layout].read(path, True))
-    raw = path.read_text(encoding="utf-8-sig")
-    if path.suffix == ".tsv":
-        counted = len(raw.rstrip("\n").split("\n")) - 1
-    elif path.suffix == ".txt":
-        counted = len(raw.strip().split("\n\n"))
-    else:
-        value = json.loads(raw)
-        counted = len(value) if isinstance(value, list) else raw.count('"question"')
-    assert len(found) == counted == n
-
-
-@pytest.mark.parametrize(
-    ("file", "kind", "layout"),
-    [
-        ("lambada/lambada_test.jsonl", "passages", "lambada"),
-        ("winograd/wsc273.txt", "pronouns", "winograd"),
-        ("nsmc/ratings_test_5k.txt", "classification", "nsmc"),
-        ("question_pair/test.txt", "similarity", "question_pair"),
-        ("wikitext2/test.txt", "text", "wikitext"),
-        ("prose/prose_1MB.txt", "text", None),
-    ],
-)
-def test_real_files_are_recognised(eval_data, file, kind, layout):
-    assert recognise(eval_data / file, (kind,)) == layout
 
 
 # --- large files -----------------------------------------------------------------------------------------------------
