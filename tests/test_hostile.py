@@ -82,11 +82,10 @@ WRONG = {  # a file: what its report says
     "call_a_composite": "mlp_forward is not lent to this file: write it yourself",
     "read_memory": "may not read '/proc/",
     "walk_frames": "wrong",
-    "walk_objects": "may not look at every object",
+    "walk_objects": "wrong",
     "stored_answers": "wrong",
     "trick_object": "shape",
     "generator": "It returns a generator: expected an array",
-    "remove_the_fence": "outside its folder",
     "long_messages": "ValueError",
 }
 CANNOT_RUN = {
@@ -99,6 +98,7 @@ CANNOT_RUN = {
     "read_the_reference": "may not read",
 }
 HAPPY = ["noisy_and_right", "trick_array"]
+PAST_THE_FENCE_BY_ITSELF = "remove_the_fence"  # in the plain tier nothing stops it: README.md of the sandbox says so
 IN_ONE_PROCESS = {  # what these are refused, raise or return leaves nothing behind in their process
     "fork_bomb", "fork_and_exit", "daemon", "daemon_by_fork", "sys_exit", "kill_the_judge", "delete_one_file",
     "connect", "write_outside", "write_by_symlink", "write_by_folder", "listen", "change_inputs", "change_dout",
@@ -186,7 +186,7 @@ def text_of(name: str, place: Path) -> str:
 
 
 def test_every_hostile_file_is_judged():
-    assert {path.stem for path in HOSTILE.glob("*.py")} == {*WRONG, *CANNOT_RUN, *HAPPY}
+    assert {path.stem for path in HOSTILE.glob("*.py")} == {*WRONG, *CANNOT_RUN, *HAPPY, PAST_THE_FENCE_BY_ITSELF}
     assert len(WRONG) + len(CANNOT_RUN) >= 40
 
 
@@ -299,6 +299,12 @@ def test_bubblewrap_holds_without_the_fence(no_fence, name):
     assert text.startswith("Sandbox: bubblewrap: no network")
     if ONLY_BUBBLEWRAP[name]:
         assert not happy and ONLY_BUBBLEWRAP[name] in text
+
+
+@BUBBLEWRAP
+def test_bubblewrap_holds_where_a_file_removes_the_fence(place):
+    happy, text = judged(place, text_of(PAST_THE_FENCE_BY_ITSELF, place), sandbox="bubblewrap")
+    assert not happy and "FileNotFoundError" in text
 
 
 @POSIX

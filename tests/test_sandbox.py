@@ -524,6 +524,97 @@ def use():
         assert child.failure == "" and b"ZeroDivisionError" in child.printed.beginning
 
 
+TRIES = """
+import os
+here = os.getcwd()
+def attempt(text):
+    try:
+        exec(text, {"os": os})
+    except PermissionError as error:
+        return str(error)
+    finally:
+        os.chdir(here)
+    return "it went well"
+"""
+OUTSIDE = "outside its folder"
+REFUSED = {  # what a file tries, with FILE for one that is not its own, and what it is told
+    "os.fork()": "start processes",
+    "os.forkpty()": "start processes",
+    "os.execv('/bin/true', ['true'])": "start processes",
+    "os.posix_spawn('/bin/true', ['true'], {})": "start processes",
+    "os.system('true')": "start processes",
+    "import subprocess; subprocess.run(['true'])": "start processes",
+    "import sys; sys.audit('os.spawn', 1, 'a', [], {})": "start processes",  # this and two more: only Windows has them
+    "import sys; sys.audit('os.startfile', 'a', 'open')": "start processes",
+    "import sys; sys.audit('_winapi.CreateProcess', 'a', 'b', None)": "start processes",
+    "import multiprocessing; multiprocessing.Pool(1)": "start ",
+    "import threading; threading.Thread(target=print).start()": "start threads",
+    "from concurrent.futures import ThreadPoolExecutor as Pool; Pool(1).submit(print)": "start threads",
+    "os.kill(os.getppid(), 0)": "send signals",
+    "os.kill(0, 0)": "send signals",
+    "os.killpg(0, 0)": "send signals",
+    "import socket; socket.socket()": "use the network",
+    "import http.client; http.client.HTTPConnection('localhost').connect()": "use the network",
+    "import ctypes; ctypes.CDLL(None)": "use ctypes",
+    "import sqlite3; sqlite3.connect(':memory:')": "open databases",
+    "open('FILE')": "read",
+    "open(b'FILE')": "read",
+    "import pathlib; pathlib.Path('FILE').read_text()": "read",
+    "os.open('FILE', os.O_RDONLY)": "read",
+    "import numpy; numpy.load('FILE')": "read",
+    "open('FILE', 'a')": OUTSIDE,
+    "open('FILE', 'r+')": OUTSIDE,
+    "open('FILE.new', 'x')": OUTSIDE,
+    "import numpy; numpy.ones(3).tofile('FILE')": OUTSIDE,
+    "os.chdir(os.path.dirname('FILE')); open('new', 'w')": OUTSIDE,
+    "open('../new', 'w')": OUTSIDE,
+    "os.remove('FILE')": OUTSIDE,
+    "os.rmdir('FILE')": OUTSIDE,
+    "os.rename('FILE', 'here')": OUTSIDE,
+    "os.rename('here', 'FILE')": OUTSIDE,
+    "os.link('FILE', 'here')": OUTSIDE,
+    "os.symlink('here', 'FILE.link')": OUTSIDE,
+    "os.symlink('FILE', 'link'); open('link', 'w')": OUTSIDE,
+    "os.mkdir('FILE.folder')": OUTSIDE,
+    "os.truncate('FILE', 0)": OUTSIDE,
+    "os.chmod('FILE', 0o777)": OUTSIDE,
+    "os.chown('FILE', os.getuid(), os.getgid())": OUTSIDE,
+    "os.utime('FILE')": OUTSIDE,
+}
+ALLOWED = [
+    "open(os.devnull, 'w')",
+    "open('mine', 'w')",
+    "open(1, 'w', closefd=False)",
+    "import socket, subprocess, threading, multiprocessing",
+    "import os; open(os.__file__)",
+]
+
+
+@pytest.fixture(scope="module")
+def fenced(tmp_path_factory):
+    """A file of another, and what a learner's file is told that tries something with it."""
+    path = tmp_path_factory.mktemp("other") / "file.txt"
+    path.write_text("kept", encoding="utf-8")
+    with Child(seconds=100, sandbox="plain") as child:
+        attempt = RemoteFile(child, Path("mine.py"), TRIES).function("attempt")
+        yield path, lambda text: attempt(text.replace("FILE", str(path)))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="calls of POSIX")
+@pytest.mark.parametrize("tried", REFUSED)
+def test_what_the_fence_refuses(fenced, tried):
+    path, attempt = fenced
+    told = attempt(tried)
+    assert told.startswith("a file that is judged may not ") and REFUSED[tried] in told
+    assert os.listdir(path.parent) == ["file.txt"] and path.read_text(encoding="utf-8") == "kept"
+
+
+@pytest.mark.parametrize("tried", ALLOWED)
+def test_what_the_fence_does_not_refuse(fenced, tried):
+    _, attempt = fenced
+    assert attempt(tried) == "it went well"
+
+
 class Kernel32:
     """Windows as far as a job object needs it; it notes the calls."""
 

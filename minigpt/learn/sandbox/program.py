@@ -8,22 +8,19 @@ An operation that the file calls from `minigpt.ops` is borrowed: the call goes t
 request, and the judge answers with numbers. The standard library and NumPy are all that is needed here.
 """
 
-import builtins
 import contextlib
 import importlib.util
 import json
 import os
 import sys
 
-__builtins__ = dict(vars(builtins))  # of the functions below: what the learner's file replaces does not reach them
 CHUNK = 65536
 
 
 def part(name, path):
-    """A file beside this one, as a module with built-in functions of its own."""
+    """A file beside this one, as a module."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
-    vars(module)["__builtins__"] = dict(vars(builtins))
     spec.loader.exec_module(module)
     return module
 
