@@ -92,19 +92,9 @@ class Answers:
         return {"value": getattr(self.module, name)}
 
     def call(self, name, args, constants):
-        """Call a function of the file; the reply has its value, and the places of the inputs that it changed."""
-        inputs = {f"args.{i}": value for i, value in enumerate(args)}
-        inputs |= {f"constants.{name}": value for name, value in constants.items()}
-        before = {place: self.wire.pack(value) for place, value in inputs.items()}
+        """Call a function of the file; the reply has its value."""
         with np.errstate(all="ignore"):
-            value = getattr(self.module, name)(*args, **constants)
-        return {"value": value, "written": [place for place in inputs if self.is_changed(inputs, before, place)]}
-
-    def is_changed(self, inputs, before, place):
-        try:
-            return self.wire.pack(inputs[place]) != before[place]
-        except (TypeError, ValueError, RecursionError):  # something was put in that is no value
-            return True
+            return {"value": getattr(self.module, name)(*args, **constants)}
 
     def lines(self, name, dout, values):
         """Run backward(dout, v) line by line; the reply has each assignment as (name, value), in their sequence.
@@ -125,7 +115,6 @@ class Answers:
             found.append((name, self.wire.unpack(*self.split(data))))
             return value
 
-        before = copies({"dout": dout, "v": values})
         v = Values(values)
         function = getattr(self.module, name)
         source, first = inspect.getsourcelines(function)
@@ -140,9 +129,8 @@ class Answers:
                 returned = around[definition.name](dout, v)
         except BaseException as error:
             stopped = self.said(error)
-        written = changed(before)
         returned = self.sendable(returned)
-        return {"assigned": found, "read": list(v._read), "stopped": stopped, "written": written, "returned": returned}
+        return {"assigned": found, "read": list(v._read), "stopped": stopped, "returned": returned}
 
     def sendable(self, value):
         """The value; None where it cannot be sent, such as a function."""

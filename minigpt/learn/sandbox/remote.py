@@ -56,13 +56,11 @@ class Lines(NamedTuple):
     """What a backward pass did, line by line.
 
     assigned: (name, value) of each assignment, in their sequence. read: names of the forward values that it read.
-    changed: which of its inputs it wrote into, such as "dout" and "v.h". stopped: why it did not come to its end, or
-    "" where it did. returned: what it returned.
+    stopped: why it did not come to its end, or "" where it did. returned: what it returned.
     """
 
     assigned: list[tuple[str, Any]]
     read: list[str]
-    changed: list[str]
     stopped: str
     returned: Any = None
 
@@ -80,8 +78,8 @@ class RemoteFunction:
 
     Values may be None, bool, int, float, text, bytes, arrays and numbers of NumPy, keys, and tuples, lists, sets and
     dicts of these. A call raises RaisedElsewhere where the function raises or does not answer, and NotImplementedError
-    where a line of it is left open. name, signature: its own. changed: the inputs that the last call wrote into, by the
-    names of the parameters. gave_nan: did any call return NaN? calls: where those of a backward pass are noted.
+    where a line of it is left open. name, signature: its own. gave_nan: did any call return NaN? calls: where those of
+    a backward pass are noted.
     """
 
     def __init__(self, child: Child, name: str, signature: inspect.Signature, calls: list[Call] | None = None):
@@ -89,14 +87,10 @@ class RemoteFunction:
         self.calls = [] if calls is None else calls
         self.name = self.__name__ = name
         self.signature = self.__signature__ = signature
-        self.changed: list[str] = []
         self.gave_nan = False
 
     def __call__(self, *args: Any, **constants: Any) -> Any:
-        reply = self.child.request("call", name=self.name, args=args, constants=constants)
-        names = list(self.signature.parameters)
-        self.changed = [_named(path, names)[:40] for path in _texts(reply.get("written"))]
-        value = reply.get("value")
+        value = self.child.request("call", name=self.name, args=args, constants=constants).get("value")
         self.gave_nan = self.gave_nan or _has_nan(value)
         self._note(functools.partial(self, *args, **constants), value)
         return value
@@ -114,7 +108,7 @@ class RemoteFunction:
         stopped = one_line(reply.get("stopped"))
         returned = reply.get("returned")
         self._note(lambda: self.lines(dout, values).returned, returned)
-        return Lines(found, _texts(reply.get("read")), _texts(reply.get("written")), stopped, returned)
+        return Lines(found, _texts(reply.get("read")), stopped, returned)
 
     def _note(self, again, returned):
         if self.name.endswith("backward") and len(self.calls) < MOST_CALLS:
