@@ -17,7 +17,7 @@ OVERVIEW = (
 LESSON = Command(
     "lesson", "read a lesson in the terminal, cell by cell",
     ("lesson 03", "lesson 06 --cell 12"),
-    "minigpt.learn.lesson:LessonOptions", command.lesson,
+    "minigpt.learn.lesson:LessonOptions", "minigpt.learn.lesson:step_through",
 )  # fmt: skip
 
 COPY_LESSONS = Command(
@@ -40,7 +40,7 @@ LEARN = Group("learn", "exercises with a judge: start, check, hint, and what is 
     Command(
         "check", "judge what you have written",
         ("learn check 03", "learn check 03 03_operations.py --json"),
-        f"{CLASSROOM}:CheckOptions", command.learn_check,
+        f"{CLASSROOM}:CheckOptions", f"{CLASSROOM}:check",
     ),
     Command(
         "hint", "the next hint, from a question to nearly the line",
@@ -65,7 +65,7 @@ LEARN = Group("learn", "exercises with a judge: start, check, hint, and what is 
     Command(
         "claim", "try a change of your own: is it an improvement, or noise?",
         ("learn claim my_gelu.py", "learn claim my_schedule.py --seeds 12"),
-        "minigpt.learn.classroom.claim:ClaimOptions", command.learn_claim,
+        "minigpt.learn.classroom.claim:ClaimOptions", "minigpt.learn.classroom.claim:claim",
     ),
     Command(
         "grade", "judge a class of submissions: a table, and a page for the teacher",
@@ -75,7 +75,7 @@ LEARN = Group("learn", "exercises with a judge: start, check, hint, and what is 
     Command(
         "bug", "a model with a planted mistake: name it, find the line, mend it",
         ("learn bug", "learn bug name 3", "learn bug line 17", "learn bug check"),
-        "minigpt.learn.classroom.bug:BugOptions", command.learn_bug,
+        "minigpt.learn.classroom.bug:BugOptions", "minigpt.learn.classroom.bug:bug",
     ),
 ))  # fmt: skip
 
@@ -103,7 +103,7 @@ SAMPLE = Command(
 CHAT = Command(
     "chat", "talk with a model that was trained for conversations",
     ("chat smollm2", 'chat smollm2 --system "You answer in one sentence." --temperature 0'),
-    "minigpt.jobs.chat:ChatOptions", command.chat, writes=True,
+    "minigpt.jobs.chat:ChatOptions", "minigpt.jobs.chat:chat", writes=True,
 )  # fmt: skip
 
 FINETUNE = Command(

@@ -17,7 +17,7 @@ from minigpt.files import hub
 from minigpt.files.disk import typed
 from minigpt.jobs import chat_template, conversation
 from minigpt.jobs.conversation import Conversation
-from minigpt.jobs.interrupt import STATUS, interruptible
+from minigpt.jobs.interrupt import exit_status, interruptible
 from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.models import costs, sampling
 
@@ -75,7 +75,7 @@ def chat(options: ChatOptions) -> int:
         else:
             stopped_by = _answer(talk, message, at_terminal)
             if stopped_by:
-                return STATUS + stopped_by
+                return exit_status(stopped_by)
     if empty and not at_terminal:
         raise InputError("standard input holds no message: send one, as in echo Hello | minigpt chat MODEL")
     return 0

@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 
 # what ends a program from outside: a user, `kill` or a machine that goes down, a terminal that is closed, Windows
 SIGNALS = {"SIGINT": "Ctrl-C", "SIGTERM": "SIGTERM", "SIGHUP": "SIGHUP", "SIGBREAK": "Ctrl-Break"}
-STATUS = 128  # plus the number of the signal: the exit status of what a signal has stopped
-
 KEEP_SECONDS = 300.0  # the work is kept that often at least
 SHARE = 0.05  # of the time that keeping may take
+
+
+def exit_status(stopped_by: int) -> int:
+    """The exit status of what a signal has stopped, by its number; 0 where it is 0."""
+    return 128 + stopped_by if stopped_by else 0
 
 
 @contextlib.contextmanager
