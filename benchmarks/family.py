@@ -254,13 +254,14 @@ def fitting(task_name: str, n: int, split: str, seed: int) -> list[Example]:
     return found
 
 
-class Curve(finetune.Watch):
+class Curve(finetune.Tuning):
     """Keeps the validation score of each epoch."""
 
-    def __init__(self):
+    def __init__(self, *given):
+        super().__init__(*given)
         self.scores = []
 
-    def evaluated(self, tuning, row, better) -> None:
+    def evaluated(self, row, better) -> None:
         self.scores.append(100 * row["score"])
 
 
@@ -293,9 +294,9 @@ def points(row: Row, seed: int, task_name: str, epochs: int = EPOCHS) -> dict:
     options = finetune.FinetuneOptions(
         model="", task=task_name, train="", epochs=epochs, batch=BATCH, lr=TUNING_RATE, lm_weight=0.0,
     )  # fmt: skip
-    watch = Curve()
-    finetune.tune(classifier, encoded["train"], encoded["valid"], options, seed, watch)
-    return {"points": 100 * finetune.evaluate(classifier, encoded["test"]).score, "curve": watch.scores}
+    curve = Curve(classifier, encoded["train"], encoded["valid"], options, seed)
+    curve.finish()
+    return {"points": 100 * finetune.evaluate(classifier, encoded["test"]).score, "curve": curve.scores}
 
 
 def constant(task_name: str) -> float:

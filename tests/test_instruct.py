@@ -23,8 +23,9 @@ from minigpt.jobs import chat_template, interrupt, template_process
 from minigpt.jobs.chat import ChatOptions, open_conversation
 from minigpt.jobs.chat_template import Template
 from minigpt.jobs.conversation import encoded
-from minigpt.jobs.instruct import InstructOptions, instruct, job
+from minigpt.jobs.instruct import InstructOptions, instruct
 from minigpt.jobs.instruct.examples import Reader, batch, common, n_targets, template_for
+from minigpt.jobs.instruct.tuning import Tuning
 from minigpt.models.adapters import open_adapter
 from minigpt.models.lora import merge_lora
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
@@ -319,15 +320,15 @@ def test_a_second_run_of_the_same_is_finished(whole, options, capsys, monkeypatc
 
 def stop_after(monkeypatch, n: int) -> None:
     """Ctrl-C during update number n."""
-    real, calls = job._update, []
+    real, calls = Tuning.update, []
 
-    def update(one):
+    def update(one, rows):
         calls.append(1)
         if len(calls) == n:
             signal.raise_signal(signal.SIGINT)
-        return real(one)
+        return real(one, rows)
 
-    monkeypatch.setattr(job, "_update", update)
+    monkeypatch.setattr(Tuning, "update", update)
 
 
 @pytest.mark.parametrize("n", [1, 3, 4])
@@ -366,15 +367,15 @@ def test_killed_at_a_file_the_same_command_ends_with_the_same_bytes(number, whol
 
 
 def test_a_signal_during_an_evaluation(whole, options, here, monkeypatch):
-    real = job._loss_of_other
+    real = Tuning.loss_of_other
 
-    def loss_of_other(one, stopped):
+    def loss_of_other(one):
         if one.step == 3:
             signal.raise_signal(signal.SIGTERM)
-        return real(one, stopped)
+        return real(one)
 
     with monkeypatch.context() as patch:
-        patch.setattr(job, "_loss_of_other", loss_of_other)
+        patch.setattr(Tuning, "loss_of_other", loss_of_other)
         assert instruct(InstructOptions(**options)) == signal.SIGTERM
     assert instruct(InstructOptions(**options)) == 0 and files(here) == whole[1]
 

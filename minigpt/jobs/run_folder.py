@@ -151,8 +151,7 @@ class Run:
 
     def restore(self, model: LanguageModel, optimizer: Optimizer, step: int, tensors: dict[str, np.ndarray]) -> None:
         """Put the tensors of `load` back into a model and an optimizer that has made `step` updates."""
-        weights = {name[2:]: tensor for name, tensor in tensors.items() if name.startswith("p.")}
-        checkpoint.fill(dict(model.named_parameters()), weights, self.folder / RESUME)
+        checkpoint.fill(dict(model.named_parameters()), part(tensors, "p."), self.folder / RESUME)
         optimizer.load_state(tensors, step)
 
     def log(self, **row) -> None:
@@ -195,6 +194,11 @@ class Run:
 
     def _read(self) -> list[dict]:
         return _rows_in(self._table, self.kind.columns)
+
+
+def part(tensors: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The tensors whose names begin so, without that beginning."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def look(folder: str | Path, kind: Kind = PRETRAINING) -> tuple[dict, list[dict]]:

@@ -16,15 +16,16 @@ result          the scores
 """
 
 from minigpt.data.examples import Example
+from minigpt.jobs.epochs import batches
 from minigpt.jobs.finetune.examples import Data, encode, load
 from minigpt.jobs.finetune.job import Outcome, finetune, open_classifier
 from minigpt.jobs.finetune.judging import Judged, answer, evaluate
 from minigpt.jobs.finetune.kept import CURVES, PICTURE, RESULTS
 from minigpt.jobs.finetune.preparation import reopen
 from minigpt.jobs.finetune.settings import FinetuneOptions, parse_columns
-from minigpt.jobs.finetune.tuning import Tuning, Watch, batches, tune
+from minigpt.jobs.finetune.tuning import Tuning, tune
 
 __all__ = [
-    "CURVES", "PICTURE", "RESULTS", "Data", "Example", "FinetuneOptions", "Judged", "Outcome", "Tuning", "Watch",
-    "answer", "batches", "encode", "evaluate", "finetune", "load", "open_classifier", "parse_columns", "reopen", "tune",
+    "CURVES", "PICTURE", "RESULTS", "Data", "Example", "FinetuneOptions", "Judged", "Outcome", "Tuning", "answer",
+    "batches", "encode", "evaluate", "finetune", "load", "open_classifier", "parse_columns", "reopen", "tune",
 ]  # fmt: skip

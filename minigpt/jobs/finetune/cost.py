@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.data import input_transformations
-from minigpt.jobs.finetune.tuning import Tuning, batches, update
+from minigpt.jobs.finetune.tuning import Tuning, update
 from minigpt.models import costs
 from minigpt.nn.optim import GPT1Adam, NonFiniteGradient
 from minigpt.ops.random_keys import Key
@@ -30,8 +30,7 @@ def update_memory(tuning: Tuning, numbers: int) -> costs.Memory:
 
 def measure(tuning: Tuning) -> Speed:
     """The time of an update and of judging, from one batch of usual length; nothing of the tuning is changed."""
-    rng = np.random.default_rng([tuning.seed, tuning.epoch])
-    plan = batches(tuning.lengths, tuning.options.batch, rng)
+    plan = tuning.plan()
     longest = [max(tuning.lengths[i] for i in rows) for rows in plan]
     middle = np.argsort(longest)[len(plan) // 2]
     usual = plan[middle]

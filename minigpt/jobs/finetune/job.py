@@ -17,14 +17,15 @@ from minigpt.errors import InputError
 from minigpt.files import hub
 from minigpt.files.disk import typed
 from minigpt.files.lock import locked
+from minigpt.jobs.epochs import Stopped
 from minigpt.jobs.finetune.announcement import announce
 from minigpt.jobs.finetune.judging import Judged, evaluate
 from minigpt.jobs.finetune.kept import COLUMNS, CURVES, PICTURE, Kept, check_empty
 from minigpt.jobs.finetune.preparation import MARKED, Job, check_models, prepare, reopen
 from minigpt.jobs.finetune.result import in_words, report
 from minigpt.jobs.finetune.settings import FinetuneOptions
-from minigpt.jobs.finetune.tuning import Tuning, Watch, run
-from minigpt.jobs.interrupt import Timer, interruptible
+from minigpt.jobs.finetune.tuning import Tuning
+from minigpt.jobs.interrupt import interruptible
 from minigpt.jobs.option_fields import told
 from minigpt.jobs.run_folder import RESUME, write_table
 from minigpt.jobs.run_state import check_same, use_kept_threads
@@ -32,10 +33,6 @@ from minigpt.models.label_model import LabelModel
 from minigpt.models.task_model import FILE, TaskModel
 from minigpt.models.text_classifier import kind_for
 from minigpt.tokenizer import Tokenizer
-
-
-class Stopped(Exception):
-    """The user wants the run to stop. Everything is kept."""
 
 
 class Outcome(NamedTuple):
@@ -71,17 +68,18 @@ def finetune(options: FinetuneOptions, named: Collection[str] = ()) -> Outcome:
         with interruptible(speaks=True) as stopped:
             try:
                 _all_seeds(job, kept, stopped)
-            except Stopped:
+            except Stopped as error:
                 print(f"stopped at update {kept.tuning['step']} of seed {kept.tuning['seed']}; everything is kept. "
                       f"Go on: the same command, or minigpt finetune --resume --out {typed(job.folder)}")  # fmt: skip
-        return Outcome(kept.scores, 0 if kept.finished else stopped())
+                return Outcome(kept.scores, error.args[0])
+        return Outcome(kept.scores)
 
 
 def _all_seeds(job: Job, kept: Kept, stopped: Callable[[], int]) -> None:
     """The seeds that are left, and the report. Raises Stopped where the user wants it."""
     left = list(job.folders.items())[len(kept.scores) :]
     for number, (seed, folder) in enumerate(left):
-        tuning = Tuning(job.classifier(seed), job.data["train"], job.data["valid"], job.options, seed)
+        tuning = KeptTuning(job, kept, seed, stopped)
         if kept.tuning is not None:
             print(f"going on with the run in {job.folder} at update {kept.tuning['step']} of seed {seed}")
             tuning.restore(kept.tuning, kept.tensors, job.folder)
@@ -91,7 +89,10 @@ def _all_seeds(job: Job, kept: Kept, stopped: Callable[[], int]) -> None:
         if kept.tuning is None:
             kept.save(job.folder)  # the first file of a run, and the one that marks its folder
         with contextlib.nullcontext() if folder == job.folder else locked(folder):
-            judged = _one_seed(job, Keeper(job, kept, tuning, folder, stopped))
+            judged = tuning.finish()
+            if "test" in job.data:
+                judged = evaluate(tuning.model, job.data["test"], tuning.check)
+            tuning.export()
         kept.scores.append(judged.score)
         kept.tuning = None
         if len(kept.scores) < job.options.seeds:
@@ -99,57 +100,33 @@ def _all_seeds(job: Job, kept: Kept, stopped: Callable[[], int]) -> None:
     _finish(job, kept, judged)
 
 
-def _one_seed(job: Job, keeper: "Keeper") -> Judged:
-    """What is left of a seed; returns how it did on test, or else on validation."""
-    judged = run(keeper.tuning, keeper)
-    if "test" in job.data:
-        judged = evaluate(keeper.tuning.model, job.data["test"], keeper.check)
-    keeper.export()
-    return judged
+class KeptTuning(Tuning):
+    """The fine-tuning of one seed of a run: it is kept after each epoch, every few minutes, and where it is stopped."""
 
-
-class Keeper(Watch):
-    """Keeps what was done: after each epoch, every few minutes, and when the user wants the run to stop."""
-
-    def __init__(self, job: Job, kept: Kept, tuning: Tuning, folder: Path, stopped: Callable[[], int]):
+    def __init__(self, job: Job, kept: Kept, seed: int, stopped: Callable[[], int]):
+        super().__init__(job.classifier(seed), job.data["train"], job.data["valid"], job.options, seed)
         self.job = job
         self.kept = kept
-        self.tuning = tuning
-        self.folder = folder
         self.stopped = stopped
-        self.timer = Timer()
 
-    def check(self) -> None:
-        """Raises Stopped where the user wants the run to stop, after it is kept."""
-        if self.stopped():
-            self.keep()
-            raise Stopped
-
-    def updated(self, tuning: Tuning) -> None:
-        """Keep the run now and then. Raises Stopped as `check` does."""
-        self.check()
-        if self.timer.due:
-            self.keep()
-
-    def evaluated(self, tuning: Tuning, row: dict[str, float], better: bool) -> None:
+    def evaluated(self, row: dict[str, float], better: bool) -> None:
         """Write the model, if it is the best so far, and the table; keep the run; tell how it goes."""
         if better:
             self.export()
-        self.kept.rows.append({"seed": tuning.seed} | row)
+        self.kept.rows.append({"seed": self.seed} | row)
         write_table(self.job.folder / CURVES, COLUMNS, self.kept.rows)
         self.keep()
         tqdm.write(
-            f"seed {tuning.seed}, epoch {row['epoch']}: training loss {row['train_loss']:.4f}, "
+            f"seed {self.seed}, epoch {row['epoch']}: training loss {row['train_loss']:.4f}, "
             f"validation loss {row['valid_loss']:.4f}, {self.job.task.metric} {row['score']:.4f}"
         )
 
     def keep(self) -> None:
         """Write the file from which the run goes on. Raises InputError where somebody has removed it."""
         lost = not (self.job.folder / RESUME).is_file()
-        self.kept.tuning = self.tuning.state()
-        self.kept.tensors = self.tuning.tensors()
-        with self.timer.keeping():
-            self.kept.save(self.job.folder)
+        self.kept.tuning = self.state()
+        self.kept.tensors = self.tensors()
+        self.kept.save(self.job.folder)
         self.kept.tensors = {}
         if lost:
             what = f"{self.job.folder} was removed or emptied during the run"
@@ -157,8 +134,9 @@ class Keeper(Watch):
 
     def export(self) -> None:
         """Write the model directory of this seed."""
-        self.tuning.model.save(self.folder, overwrite=True)
-        self.job.text.save(self.folder)
+        folder = self.job.folders[self.seed]
+        self.model.save(folder, overwrite=True)
+        self.job.text.save(folder)
 
 
 def _finish(job: Job, kept: Kept, judged: Judged) -> None:

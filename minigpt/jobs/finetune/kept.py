@@ -51,15 +51,8 @@ class Kept:
 
     def save(self, folder: Path) -> None:
         """Write it. Raises InputError where that is not possible; what was kept before is then still there."""
-        state = {
-            "options": self.options,
-            "marks": self.marks,
-            "scores": self.scores,
-            "rows": self.rows,
-            "finished": self.finished,
-            "tuning": self.tuning,
-            "workers": None if self.finished else run_state.workers(),
-        }
+        self.workers = None if self.finished else run_state.workers()
+        state = {name: value for name, value in vars(self).items() if name != "tensors"}
         checkpoint.save_tensors(folder / RESUME, self.tensors, {STATE: json.dumps(state)})
 
     @classmethod

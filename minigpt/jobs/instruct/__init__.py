@@ -5,6 +5,7 @@ It is a job of its own, and not a task of fine-tuning: there are no labels, no h
 
 settings        what can be told
 examples        instructions as tokens, and which of them are targets
+tuning          one update, one evaluation, and what is kept
 preparation     options, model, examples, folder: all checks, before anything is written
 job             from the first update to the last
 """

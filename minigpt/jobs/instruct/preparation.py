@@ -1,8 +1,6 @@
 """One pipeline makes a run out of its options: model, instructions, folder. It checks all and writes nothing."""
 
-import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,26 +14,13 @@ from minigpt.jobs import chat_template, conversation, run_state
 from minigpt.jobs.chat_template import Template
 from minigpt.jobs.instruct.examples import Example, Reader, template_for
 from minigpt.jobs.instruct.settings import InstructOptions
-from minigpt.jobs.run_folder import Kind, Run, holds_a_run
+from minigpt.jobs.instruct.tuning import INSTRUCTING, Tuning
+from minigpt.jobs.run_folder import Run, holds_a_run
 from minigpt.models import costs
 from minigpt.models.language_model import LanguageModel
-from minigpt.models.lora import add_lora, lora_parameters
-from minigpt.nn import Parameter
-from minigpt.nn.optim import AdamW
+from minigpt.models.lora import add_lora
 from minigpt.tokenizer import Tokenizer
 
-COLUMNS = ("step", "epoch", "train_loss", "valid_loss", "other_loss")
-TABLE = "instruct.csv"
-ADAPTER = "adapter"  # the folder in that of the run
-INSTRUCTING = Kind(
-    command="minigpt instruct",
-    key="instruct",
-    table=TABLE,
-    picture="",
-    columns=COLUMNS,
-    state=("step", "best", "losses", "finished", "options", "marks", "logged", "workers"),
-    files=(ADAPTER,),
-)
 MARKED = {  # options that may be told anew say where things are; whether they are still the same, their marks tell
     "model": "the weights of MODEL are",
     "vocabulary": "the tokenizer or the chat template of MODEL is",
@@ -49,49 +34,8 @@ OTHER_CONTEXT = 512
 AT_ONCE = 4  # windows of it
 
 
-@dataclasses.dataclass
-class Job:
-    """A run, and how far it is.
-
-    learned: what learns, by name. other: windows of the other text, ids and targets. step: updates made; logged: the
-    step of the last line of the table, -1 before the first; losses: of the updates since then; best: the smallest loss
-    on what is kept apart.
-    """
-
-    options: InstructOptions
-    model: LanguageModel
-    text: Tokenizer
-    template: Template
-    learned: dict[str, Parameter]
-    train: list[Example]
-    valid: list[Example]
-    other: list[tuple[np.ndarray, np.ndarray]]
-    marks: dict[str, str]
-    run: Run
-    optimizer: AdamW
-    step: int = 0
-    logged: int = -1
-    losses: list[float] = dataclasses.field(default_factory=list)
-    best: float | None = None
-    finished: bool = False
-
-    @property
-    def in_epoch(self) -> int:
-        """Updates of an epoch."""
-        return len(self.train) // min(self.options.batch, len(self.train))
-
-    @property
-    def total(self) -> int:
-        """Updates of the whole run."""
-        return self.in_epoch * self.options.epochs
-
-    def named_parameters(self):
-        """What is kept of the model: the matrices that learn."""
-        return iter(self.learned.items())
-
-
-def prepare(options: InstructOptions) -> tuple[Job, dict[str, Any] | None]:
-    """All that a run needs, and the state from which it goes on, if it was begun. Raises InputError."""
+def prepare(options: InstructOptions) -> tuple[Tuning, dict[str, int] | None]:
+    """A run as far as it is, and the processes and threads that it had, if it was begun. Raises InputError."""
     options.check()
     folder = Path(options.out or f"runs/{Path(options.model).name}-{Path(options.file).stem}")
     given = instructions.read(options.file)
@@ -116,10 +60,14 @@ def prepare(options: InstructOptions) -> tuple[Job, dict[str, Any] | None]:
     longest = max(len(example.ids) for example in train)
     costs.fit_threads(model, options.batch * longest)
     add_lora(model, options.lora, options.alpha, options.layers, options.seed)
-    learned = lora_parameters(model)
-    optimizer = AdamW(learned.items(), weight_decay=0.0)
-    job = Job(options, model, text, template, learned, train, valid, other, marks, Run(folder), optimizer)
-    return job, _begin(job, folder)
+    if not holds_a_run(folder):
+        run = Run.start(folder, INSTRUCTING)
+        return Tuning(options, model, text, template, train, valid, other, marks, run), None
+    run, state, tensors = Run.load(folder, kind=INSTRUCTING)
+    run_state.check_same(folder, options, marks, state, MARKED)
+    tuning = Tuning(options, model, text, template, train, valid, other, marks, run)
+    tuning.restore(state, tensors)
+    return tuning, state["workers"]
 
 
 def _apart(examples: list[Example], options: InstructOptions) -> tuple[list[Example], list[Example]]:
@@ -153,16 +101,3 @@ def _marks(model, text: Tokenizer, template: Template, train, valid, other) -> d
         "valid": checksum([example.ids.tolist() for example in valid]),
         "other": checksum([ids.tolist() for ids, _ in other]),
     }
-
-
-def _begin(job: Job, folder: Path) -> dict[str, Any] | None:
-    """Take an empty folder, or go on with the run in it: then its state. Raises InputError for another run."""
-    if not holds_a_run(folder):
-        job.run = Run.start(folder, INSTRUCTING)
-        return None
-    job.run, state, tensors = Run.load(folder, kind=INSTRUCTING)
-    run_state.check_same(folder, job.options, job.marks, state, MARKED)
-    job.run.restore(job, job.optimizer, state["step"], tensors)
-    for name in ("step", "logged", "losses", "best", "finished"):
-        setattr(job, name, state[name])
-    return state

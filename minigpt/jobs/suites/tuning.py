@@ -9,6 +9,7 @@ import numpy as np
 from minigpt import models
 from minigpt.evaluation.report import Measure
 from minigpt.files.disk import read_json
+from minigpt.jobs.epochs import Stopped
 from minigpt.jobs.finetune.job import finetune
 from minigpt.jobs.finetune.kept import RESULTS
 from minigpt.jobs.finetune.settings import FinetuneOptions
@@ -20,10 +21,6 @@ from minigpt.jobs.suites.table import Column
 
 FILE = "suite.json"
 OWN = ("suite", "data", "task", "columns")  # options that the suite sets for each column
-
-
-class Stopped(Exception):
-    """A signal has stopped the column at work, which is kept; its argument is the number of the signal."""
 
 
 def finetune_suite(options: FinetuneOptions, named: Collection[str] = ()) -> int:

@@ -1,0 +1,116 @@
+"""A model that learns from examples, epoch by epoch: what fine-tuning and tuning on instructions share.
+
+It can be stopped at any update, and goes on at any: what is drawn is a function of the seed, the epoch and the update.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from minigpt.errors import InputError, NonFiniteGradient
+from minigpt.jobs.interrupt import Timer
+from minigpt.nn.schedules import warmup_linear
+from minigpt.ops.random_keys import Key
+
+
+class Stopped(Exception):
+    """A signal wants the work to end: its argument is the number of the signal. Everything is kept."""
+
+
+def batches(lengths: Sequence[int], size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """The examples in any order, in batches; what does not fill one is left out, as in OpenAI's code.
+
+    Those of like length come together: of eight batches at a time the examples are sorted, so that little is filled up.
+    """
+    order = rng.permutation(len(lengths))
+    size = min(size, len(lengths))
+    order = order[: len(order) // size * size]
+    lengths = np.asarray(lengths)
+    found = []
+    for first in range(0, len(order), 8 * size):
+        group = order[first : first + 8 * size]
+        group = group[np.argsort(lengths[group], kind="stable")]
+        found += [group[i : i + size] for i in range(0, len(group), size)]
+    return [found[i] for i in rng.permutation(len(found))]
+
+
+class Epochs:
+    """The epochs of one model, and how far they are. A subclass learns, evaluates, and keeps the run.
+
+    lengths: of the examples, in tokens. rate: the highest. step: updates made; epoch: epochs that have been evaluated;
+    losses: of each update since then; best: the best evaluation so far. stopped(): the number of the signal that wants
+    the work to end, or 0.
+    """
+
+    draw: tuple[int, ...] = ()  # beside the seed and the epoch, what the order of the examples is drawn with
+
+    def __init__(self, lengths: Sequence[int], options: Any, seed: int, rate: float):
+        self.lengths = lengths
+        self.options = options
+        self.seed = seed
+        self.rate = rate
+        self.in_epoch = len(lengths) // min(options.batch, len(lengths))
+        self.total = self.in_epoch * options.epochs
+        self.step = 0
+        self.epoch = 0
+        self.losses: list[Any] = []
+        self.best: float | None = None
+        self.stopped: Callable[[], int] = lambda: 0
+        self.timer = Timer()
+
+    def learn(self, rows: np.ndarray, key: Key, lr: float) -> Any:
+        """Update the weights with these examples; returns the losses before. Raises NonFiniteGradient."""
+        raise NotImplementedError
+
+    def evaluate(self) -> None:
+        """What an epoch ends with: afterwards it counts as evaluated. Calls `check` now and then."""
+        raise NotImplementedError
+
+    def keep(self) -> None:
+        """Write the file from which the work goes on; here nothing."""
+
+    @property
+    def progress(self) -> str:
+        """What stands beside the bar."""
+        return f"loss {self.losses[-1]:.3f}"
+
+    def plan(self) -> list[np.ndarray]:
+        """The examples of each update of this epoch."""
+        return batches(self.lengths, self.options.batch, np.random.default_rng([self.seed, self.epoch, *self.draw]))
+
+    def update(self, rows: np.ndarray) -> None:
+        """One update with these examples. Raises InputError where a gradient is not finite."""
+        lr = self.rate * warmup_linear(self.step / self.total, self.options.warmup)
+        try:
+            self.losses.append(self.learn(rows, Key.of(self.seed, self.step), lr))
+        except NonFiniteGradient as error:
+            raise InputError(f"update {self.step + 1}: {error}: {self.advice}") from error
+        self.step += 1
+
+    @property
+    def advice(self) -> str:
+        """What to do where a number is not finite."""
+        return f"give a smaller --lr than {self.rate:.2g}, and another --out"
+
+    def check(self) -> None:
+        """Raises Stopped where a signal wants the work to end, after it is kept."""
+        number = self.stopped()
+        if number:
+            self.keep()
+            raise Stopped(number)
+
+    def all_epochs(self, title: str | None = None) -> None:
+        """All updates that are left, and an evaluation after each epoch. Raises Stopped, and InputError as `update`."""
+        with tqdm(total=self.total, initial=self.step, desc=title, unit="step", dynamic_ncols=True) as bar:
+            while self.epoch < self.options.epochs:
+                for rows in self.plan()[self.step - self.epoch * self.in_epoch :]:
+                    self.update(rows)
+                    bar.update()
+                    bar.set_postfix_str(self.progress, refresh=False)
+                    self.check()
+                    if self.timer.due:
+                        with self.timer.keeping():
+                            self.keep()
+                self.evaluate()
