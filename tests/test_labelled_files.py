@@ -468,9 +468,10 @@ BAD = {
     "a quote after a space": ("f.csv", 'label,text\n1, "x"\n', TEXT, {}, "line 2 is not CSV"),
     "text after a quote": ("f.csv", 'text,label\n"x"y,1\n', TEXT, {}, "line 2 is not CSV"),
     "no line of names": ("f.tsv", "good\t1\nbad\t0\n", TEXT, {},
-                         "no column 'text' for 'text': it has good, 1; if line 1 is an example, and no names, "
+                         "no column 'text' for 'text': it has good, 1; say which is which, with --columns "
+                         "text=NAME,label=NAME; if line 1 is an example, and no names, "
                          "count the columns: --columns text=1,label=2"),
-    "a long line without names": ("f.tsv", "good " * 99 + "\t1\n", TEXT, {}, r"go\.\.\., 1; if line 1 is an example"),
+    "a long line without names": ("f.tsv", "good " * 99 + "\t1\n", TEXT, {}, r"go\.\.\., 1; say .* is an example"),
     "a number beyond the last": ("f.tsv", "good\t1\nbad\t0\n", TEXT, {"columns": {"text": "1", "label": "3"}},
                                  "no column '3' for 'label': it has 1, 2, counted: "),
     "a column that is not counted": ("f.tsv", "good\tyes\nbad\tno\n", TEXT, {"columns": {"text": "1"}},

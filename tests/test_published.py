@@ -300,6 +300,14 @@ BAD = {
     "opinions of another kind": ("sentiment", "f.tsv", tsv(("document", "label"), ("x", "0"), ("y", "5")),
                                  "line 3: unknown label '5': choose negative, positive"),
     "labels of another kind": ("sentiment", "f.tsv", FILES["cola"].text, "line 1: unknown label '1': choose negative"),
+    "a table with the keys of JSON": ("answer", "f.csv", "question,answer\nwho,Tom\n",
+                                      'expected {"question": .*got \'question,answer\': nq_open is the nearest layout'),
+    "questions for choices": ("choice", "f.json", json.dumps(SQUAD),
+                              "expected columns Input.*: it is a file of squad, which minigpt eval answer takes\n"),
+    "choices for questions": ("answer", "1.txt", FILES["race"].text,
+                              "expected .*: it is a file of race, which minigpt finetune, or eval choice, takes\n"),
+    "sentences without translations": ("translate", "a.en", "Tom ran.\n",
+                                       'its translations are missing: give --answers FILE, or one file of {"input"'),
     "an empty folder": ("choice", "RACE/dev/x.md", "x", "x.md"),
     "no items": ("answer", "f.json", '{"version": "1.1", "data": []}', "expected"),
 }  # fmt: skip
@@ -444,13 +452,25 @@ def test_a_layout_may_be_named(write, model, capsys):
     assert main([*given, "--layout", "squad"]) == 2
     assert "--layout squad holds nothing for this task: it reads lambada, lambada_lines" in capsys.readouterr().err
     assert main([*given, "--layout", "lambda"]) == 2
-    assert "there is no layout 'lambda': there are sst2, cola" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "unknown layout 'lambda': choose sst2, cola" in said and "did you mean lambada?" in said
 
 
 def test_what_names_the_nearest_layout_for_learning_too(write):
     path = write("f.tsv", tsv(("sentence1", "premise", "label"), ("x", "y", "1"), ("z", "y", "0")))
     with pytest.raises(InputError, match="no column 'hypothesis'.*the nearest layout that is known is "):
         labelled_files.read(path, "entailment")
+
+
+def test_a_file_for_another_command_is_told_its_own(write):
+    path = write("f.json", json.dumps(SQUAD))
+    for task in ("classification", "qnli"):
+        with pytest.raises(InputError, match="no column '.*; it is a file of squad, which minigpt eval answer takes"):
+            labelled_files.read(path, task)
+    with pytest.raises(InputError, match="unknown task 'squad', which minigpt eval answer takes: choose a kind"):
+        labelled_files.read(path, "squad")
+    with pytest.raises(InputError, match="unknown task 'pairs': choose a kind"):
+        labelled_files.read(path, "pairs")
 
 
 def test_a_gold_label_that_is_missing_is_no_class(write):

@@ -14,7 +14,15 @@ from minigpt.data.examples import KINDS, Example, Task, check_task
 from minigpt.data.label_checks import NO_GOLD, check_labels, unusual_labels
 from minigpt.data.published.layout import Column, Layout
 from minigpt.data.published.layouts import LAYOUTS
-from minigpt.data.published.recognition import ANSWERS, about_nearest, check_supported, open_it, recognise
+from minigpt.data.published.recognition import (
+    ANSWERS,
+    TAKEN_BY,
+    about_nearest,
+    about_other_kind,
+    check_supported,
+    open_it,
+    recognise,
+)
 from minigpt.data.tables import Table, read_table, shown
 from minigpt.errors import InputError
 
@@ -134,7 +142,9 @@ def _layout(
     """
     check_supported(path, task)
     if task not in NAMES and task not in KINDS:
-        raise InputError(f"unknown task {task!r}: choose a kind, {', '.join(KINDS)}, or {', '.join(NAMES)}")
+        taken_by = TAKEN_BY.get(LAYOUTS[task].kind) if task in LAYOUTS else None
+        taken = f", which {taken_by} takes" if taken_by else ""
+        raise InputError(f"unknown task {task!r}{taken}: choose a kind, {', '.join(KINDS)}, or {', '.join(NAMES)}")
     layout = LAYOUTS[task] if task in NAMES else Layout(task)
     roles = ROLES[layout.kind]
     for role in columns:
@@ -238,11 +248,14 @@ def _advice(path: Path, layout: Layout, table: Table, missing: str) -> str:
     if counted:
         return f", counted: say which is which, with --columns {missing}=NUMBER too"
     wanted = _usual_names(layout)
-    if not table.header or any(name.lower() in wanted for name in table.columns):
+    known = any(name.lower() in wanted for name in table.columns)
+    if not table.header or known or about_other_kind(path, (layout.kind,)):
         return f"; {about_nearest(path, (layout.kind,))}"
     roles = [role for role in ROLES[layout.kind] if role not in ("score", "question")]
+    named = ",".join(f"{role}=NAME" for role in roles)
     numbered = ",".join(f"{role}={number}" for number, role in enumerate(roles, 1))
-    return f"; if line 1 is an example, and no names, count the columns: --columns {numbered}"
+    names = f"; say which is which, with --columns {named}"
+    return f"{names}; if line 1 is an example, and no names, count the columns: --columns {numbered}"
 
 
 def _names(column: Column) -> tuple[str, ...]:

@@ -14,9 +14,10 @@ from minigpt.data import labelled_files
 from minigpt.data.examples import KINDS, Example
 from minigpt.data.published.layout import Written
 from minigpt.data.published.layouts import LAYOUTS
+from minigpt.data.published.questions import PAIR_FORM
 from minigpt.data.published.recognition import check_supported, recognise, unknown_layout
 from minigpt.data.published.texts import read_translations
-from minigpt.errors import InputError, check_known
+from minigpt.errors import InputError
 from minigpt.evaluation import prompts
 from minigpt.evaluation.tasks_as_text import SENTIMENTS, Choice
 
@@ -35,7 +36,8 @@ def layout_of(path: Path, kinds: Sequence[str], wanted: str | None = None) -> st
     """
     if wanted is not None:
         check_supported(path, wanted)
-        check_known([wanted], LAYOUTS, "there is no layout")
+        if wanted not in LAYOUTS:
+            raise InputError(f"unknown layout {wanted!r}: choose {', '.join(LAYOUTS)}")
         if LAYOUTS[wanted].kind not in kinds:
             known = ", ".join(name for name in LAYOUTS if LAYOUTS[name].kind in kinds)
             raise InputError(f"--layout {wanted} holds nothing for this task: it reads {known}")
@@ -98,7 +100,9 @@ def read_sentences(path: Path, layout: str | None = None, answers: Path | None =
     """
     if answers is not None:
         return Items(read_translations(path, answers), "wmt")
-    return read(path, ("translation", "written"), layout)
+    if layout is None and recognise(path, ("written",)) is None:
+        raise InputError(f"{path}: its translations are missing: give --answers FILE, or one file of {PAIR_FORM}")
+    return read(path, ("written",), layout)
 
 
 def _choice(example: Example) -> Choice:

@@ -17,7 +17,7 @@ class Layout(NamedTuple):
 
     kind: what their items are. One of `minigpt.data.examples.KINDS`, which are labelled examples, as are "pronouns"
     (a text with a GAP, and the candidates for it); or "passages", texts whose last word is to be found; "question",
-    "summary", "translation" and "written", which is any of these, for which a text is to be `Written`; or "text", one
+    "summary" and "written", which is any of these or a translation, for which a text is to be `Written`; or "text", one
     long text.
 
     Most are tables (`columns` and what follows). All others have a function `read`.

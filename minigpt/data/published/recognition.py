@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minigpt.data.examples import KINDS
 from minigpt.data.published.layout import Layout
 from minigpt.data.published.layouts import LAYOUTS, UNSUPPORTED
 from minigpt.data.tables import SUFFIXES, first_fields, flat
@@ -16,6 +17,13 @@ from minigpt.files.text_lines import beginning
 LENGTH = 1 << 16  # characters of a file that a pattern is compared with
 ANSWERS = ("label", "score")  # the roles that a file without answers lacks
 RECORDS = (".txt", ".story")  # the files of a folder
+TAKEN_BY = {  # a kind of items: the commands that take them. Without those whose files begin as many others do
+    **dict.fromkeys(KINDS, "minigpt finetune"),
+    "choice": "minigpt finetune, or eval choice,",
+    "pronouns": "minigpt eval winograd",
+    "question": "minigpt eval answer",
+    "summary": "minigpt eval summarise",
+}
 
 
 class Opening(NamedTuple):
@@ -63,9 +71,18 @@ def nearest(path: Path, kinds: Collection[str]) -> str:
 
 
 def about_nearest(path: Path, kinds: Collection[str]) -> str:
-    """The nearest layout of these kinds, in words, with what its files have."""
+    """The nearest layout of these kinds, in words, with what its files have; or, of a file of another kind, that."""
+    other = about_other_kind(path, kinds)
+    if other:
+        return other
     name = nearest(path, kinds)
     return f"the nearest layout that is known is {name}: {in_words(LAYOUTS[name])}"
+
+
+def about_other_kind(path: Path, kinds: Collection[str]) -> str:
+    """Of a file of a layout of other kinds than these: which one it is, and which command takes it; else nothing."""
+    name = recognise(path, [kind for kind in TAKEN_BY if kind not in kinds])
+    return f"it is a file of {name}, which {TAKEN_BY[LAYOUTS[name].kind]} takes" if name else ""
 
 
 def in_words(layout: Layout) -> str:
@@ -89,6 +106,7 @@ def unknown_layout(path: Path, kinds: Collection[str]) -> InputError:
     got = open_it(path).text[:60].split("\n")[0]
     others = ", ".join(other for other in LAYOUTS if LAYOUTS[other].kind in kinds and other != name)
     known = f"{name} is the nearest layout of {name}, {others}" if others else f"this layout is called {name}"
+    known = about_other_kind(path, kinds) or known
     return InputError(f"{path}, line 1: expected {in_words(LAYOUTS[name])}, got {got!r}: {known}")
 
 
@@ -159,6 +177,8 @@ def _first_item(path: Path) -> dict[str, Any]:
 
 
 def _fits(layout: Layout, opening: Opening, labelled: bool) -> bool:
+    if layout.read is not None and layout.keys and opening.fields:
+        return False  # such a reader wants objects of JSON
     if layout.begins:
         return re.match(layout.begins, opening.text) is not None
     if layout.header:
