@@ -467,6 +467,8 @@ def test_a_file_for_another_command_is_told_its_own(write):
     for task in ("classification", "qnli"):
         with pytest.raises(InputError, match="no column '.*; it is a file of squad, which minigpt eval answer takes"):
             labelled_files.read(path, task)
+    with pytest.raises(InputError, match="no column 'text' .*; it is a file of qqp, which minigpt finetune takes"):
+        labelled_files.read(write("f.tsv", FILES["qqp"].text), "classification")
     with pytest.raises(InputError, match="unknown task 'squad', which minigpt eval answer takes: choose a kind"):
         labelled_files.read(path, "squad")
     with pytest.raises(InputError, match="unknown task 'pairs': choose a kind"):
