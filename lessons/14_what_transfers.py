@@ -707,6 +707,11 @@ for name, theirs in library.items():
     assert np.allclose(theirs, ours, atol=1e-3), f"{name}: the library's scores are ours"
 
 # %% [markdown]
+# On the command line, with any model, and with the paper's own data sets as they are published:
+#
+#     minigpt eval MODEL --suite gpt1-table --data FOLDER        # without a label
+#     minigpt finetune MODEL --suite gpt1-table --data FOLDER    # its tables 2 to 4
+#
 # ## 10. Paper and code
 #
 # - The paper's LSTM has one layer of 2048 cells. How it is joined to embeddings of 768 is not
