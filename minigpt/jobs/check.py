@@ -49,6 +49,12 @@ def check_seed(seed: int) -> None:
         raise InputError(f"--seed {seed}: give 0 or more")
 
 
+def check_seconds(seconds: float) -> None:
+    """Raise InputError for a limit of time that is not positive."""
+    if not seconds > 0:
+        raise InputError(f"--time-limit {seconds:g}: give seconds, more than 0")
+
+
 def pair_of(implementation: Any, op: str) -> tuple[Callable, Callable]:
     """Forward and backward of an operation by this implementation."""
     return getattr(implementation, f"{op}_forward"), getattr(implementation, f"{op}_backward")

@@ -19,7 +19,7 @@ from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.gradcheck.results import Result
-from minigpt.jobs.check import Report, check_seed
+from minigpt.jobs.check import Report, check_seconds, check_seed
 from minigpt.learn import kernel_apart, lines
 from minigpt.learn.classroom.advice import what_to_print
 from minigpt.learn.classroom.course import Exercise, path_of, source_of
@@ -56,8 +56,7 @@ def check_exercise(exercise: Exercise, path: Path, limits: Limits, say: Callable
     Raises InputError for a file that is missing or is not Python, for limits that are not positive, and for a negative
     seed.
     """
-    if not min(limits.seconds, limits.call_seconds) > 0:
-        raise InputError(f"--time-limit {limits.seconds:g}: give seconds, more than 0")
+    check_seconds(min(limits.seconds, limits.call_seconds))
     text = read(path)
     seed = secrets.randbelow(MOST_SEEDS) if limits.seed is None else limits.seed
     check_seed(seed)

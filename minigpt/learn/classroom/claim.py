@@ -25,7 +25,7 @@ from tqdm import tqdm
 from minigpt import data, ops
 from minigpt.errors import InputError, check_ranges
 from minigpt.gradcheck.judge import RaisedElsewhere
-from minigpt.jobs.check import check_seed
+from minigpt.jobs.check import check_seconds, check_seed
 from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom.checking import MOST_SEEDS
 from minigpt.learn.classroom.language import tr
@@ -67,8 +67,7 @@ class ClaimOptions:
         if not 3 <= self.seeds <= MOST_SEEDS_OF_A_CLAIM:
             about = {"n": self.seeds, "most": MOST_SEEDS_OF_A_CLAIM}
             raise InputError(tr("--seeds {n}: give 3 to {most}; fewer cannot show noise", **about))
-        if not self.time_limit > 0:
-            raise InputError(tr("--time-limit {n:g}: give seconds, more than 0", n=self.time_limit))
+        check_seconds(self.time_limit)
 
 
 class Outcome(NamedTuple):

@@ -16,7 +16,7 @@ from minigpt.learn.classroom.language import tr, width_of, wrapped
 from minigpt.learn.classroom.progress import Progress, mark, today
 from minigpt.learn.classroom.sentences import told, told_errors
 from minigpt.learn.classroom.stubs import handed_out
-from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, NOT_JUDGED, Finding, Verdict
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, NOT_JUDGED, Verdict, without_answer
 from minigpt.ops import reference
 
 FOLDER = "my-course"
@@ -274,7 +274,7 @@ def _cannot_be_run(exercise: Exercise, why: str, quietly: bool) -> Verdict:
     """The verdict on one of several files that is not Python: the others are judged all the same."""
     if not quietly:
         print(told(why))
-    return Verdict(exercise.key, NO_ANSWER, [Finding("file", "", why)], [why], 0, "", 0.0)
+    return without_answer(exercise.key, NO_ANSWER, why)
 
 
 def _note(progress: Progress, exercise: Exercise, verdict: Verdict) -> None:

@@ -24,14 +24,14 @@ from tqdm import tqdm
 from minigpt.device.threads import set_threads
 from minigpt.errors import InputError, check_ranges
 from minigpt.files.disk import read_json, write_bytes
-from minigpt.jobs.check import check_seed
+from minigpt.jobs.check import check_seconds, check_seed
 from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom.checking import MOST_SEEDS, Limits, check_exercise
 from minigpt.learn.classroom.class_report import page
 from minigpt.learn.classroom.language import padded, tr, width_of
 from minigpt.learn.classroom.sentences import told_errors
 from minigpt.learn.classroom.submissions import Submission, find_submissions
-from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_JUDGED, RIGHT, word_of
+from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_JUDGED, RIGHT, without_answer, word_of
 from minigpt.learn.judging.check_file import MAX_BYTES
 from minigpt.learn.lessons import DISTRIBUTION
 from minigpt.learn.sandbox.process import NotStarted, one_line
@@ -53,8 +53,7 @@ class GradeOptions:
         """Raises InputError for a number outside its range."""
         check_ranges(self, 1, "workers")
         check_seed(self.seed or 0)
-        if not self.time_limit > 0:
-            raise InputError(tr("--time-limit {n:g}: give seconds, more than 0", n=self.time_limit))
+        check_seconds(self.time_limit)
 
 
 @told_errors()
@@ -120,10 +119,7 @@ def _judge(job: tuple[Submission, Limits]) -> dict[str, Any]:
     except Exception as error:
         its_fault = isinstance(error, InputError) and not isinstance(error, NotStarted)
         says = str(error) if isinstance(error, InputError) else f"the judge failed: {type(error).__name__}: {error}"
-        says = one_line(says)
-        finding = {"tried": "file", "tensor": "", "index": [], "mistake": says}
-        word = NO_ANSWER if its_fault else NOT_JUDGED
-        return row | {"word": word, "findings": [finding], "report": [says], "sandbox": "", "seconds": 0.0}
+        verdict = without_answer(submission.exercise.key, NO_ANSWER if its_fault else NOT_JUDGED, one_line(says))
     return row | verdict.as_json() | {"report": verdict.report}
 
 

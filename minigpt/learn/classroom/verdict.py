@@ -72,3 +72,8 @@ class Verdict(NamedTuple):
         values = self._asdict() | {"findings": found, "seconds": round(self.seconds, 1)}
         del values["report"]
         return values
+
+
+def without_answer(exercise: str, word: str, why: str) -> Verdict:
+    """The verdict on a file that could not be judged: the reason is what was found, and the report."""
+    return Verdict(exercise, word, [Finding("file", "", why)], [why], 0, "", 0.0)

@@ -16,7 +16,7 @@ from minigpt.files.disk import typed
 from minigpt.gradcheck.judge import Trial, judge
 from minigpt.gradcheck.results import Result
 from minigpt.gradcheck.rules import ANOTHER_TIME
-from minigpt.jobs.check import Report, check_seed, pair_of
+from minigpt.jobs.check import Report, check_seconds, check_seed, pair_of
 from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.derived import calls_of_operations, not_derived
 from minigpt.learn.judging.in_place import in_place
@@ -48,8 +48,7 @@ def run(
     """
     check_seed(seed)
     say = folded(say)
-    if not time_limit > 0:
-        raise InputError(f"--time-limit {time_limit:g}: give seconds, more than 0")
+    check_seconds(time_limit)
     path = Path(file)
     text = read(path)
     if judges_itself(text):
