@@ -6,12 +6,11 @@ reports the value. The copy is then compiled like any other function.
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
-from minigpt.learn.sandbox.reporting import REPORT, assigned, names_read, reporting
+from minigpt.learn.sandbox.answers import assigned, definition_of, names_around, reporting
 
 
 class Recorded(NamedTuple):
@@ -34,28 +33,24 @@ def recorded(function: Callable) -> Recorded:
         for name in names:
             lines[name] = ast.unparse(statement)
         if names:
-            for name in names_read(statement):
+            for name in _names_read(statement):
                 uses.setdefault(name, []).append(ast.unparse(statement))
-    code = reporting(definition, function.__code__.co_filename)
-    around = function.__globals__ | inspect.getclosurevars(function).nonlocals
-
-    def call(report, *args, **constants):
-        namespace = around | {REPORT: report}
-        exec(code, namespace)
-        return namespace[definition.name](*args, **constants)
-
-    return Recorded(call, list(inspect.signature(function).parameters), lines, uses, around)
+    call = reporting(definition, function)
+    return Recorded(call, list(inspect.signature(function).parameters), lines, uses, names_around(function))
 
 
 def _definition(function: Callable) -> ast.FunctionDef:
     """The syntax tree of a function."""
     name = getattr(function, "__name__", repr(function))
     try:
-        source, first = inspect.getsourcelines(function)
-        (definition,) = ast.parse(textwrap.dedent("".join(source))).body
-        ast.increment_lineno(definition, first - 1)  # so that an error names the line of the file
+        definition = definition_of(function)
     except (OSError, TypeError, SyntaxError, ValueError) as error:
         raise InputError(f"{name}: its source cannot be read: write it with def, in a file or in a cell") from error
     if not isinstance(definition, ast.FunctionDef):
         raise InputError(f"{name} is not written with def: its lines have no names")
     return definition
+
+
+def _names_read(statement: ast.AST) -> set[str]:
+    """The names on the right side of an assignment."""
+    return {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}

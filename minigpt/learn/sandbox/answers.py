@@ -8,21 +8,22 @@ import linecache
 import sys
 import textwrap
 import types
+from collections.abc import Callable
 
 import numpy as np
 
 MAX_LINES = 10_000  # assignments of one run that are kept
 MAX_KEPT = 32 * 2**20  # bytes of their values
+REPORT = "__report"  # what a copy of a function calls after each assignment
 
 
 class Answers:
     """Answers the requests of the judge. Each method takes what its request has, and returns its reply as a dict."""
 
-    def __init__(self, wire, of_stream, reporting, said):
+    def __init__(self, wire, of_stream, said):
         self.wire = of_stream
         self.kinds = wire.KINDS
         self.split = wire.split
-        self.reporting = reporting
         self.said = said  # tells of an error in one line
         self.module = None
         self.caches = {}
@@ -117,16 +118,11 @@ class Answers:
 
         v = Values(values)
         function = getattr(self.module, name)
-        source, first = inspect.getsourcelines(function)
-        definition = ast.parse(textwrap.dedent("".join(source))).body[0]
-        ast.increment_lineno(definition, first - 1)
-        code = self.reporting.reporting(definition, self.module.__file__)
-        around = function.__globals__ | inspect.getclosurevars(function).nonlocals | {self.reporting.REPORT: report}
-        exec(code, around)
+        call = reporting(definition_of(function), function)
         stopped, returned = "", None
         try:
             with np.errstate(all="ignore"):
-                returned = around[definition.name](dout, v)
+                returned = call(report, dout, v)
         except BaseException as error:
             stopped = self.said(error)
         returned = self.sendable(returned)
@@ -195,3 +191,66 @@ def arrays_in(value):
             inner = [(f"{path}.{name}" if path else str(name), part) for name, part in named]
             todo += reversed(inner)
     return found
+
+
+# --- a copy of a function that reports what each of its lines assigns ------------------------------------------------
+
+
+def assigned(statement: ast.AST) -> list[str]:
+    """The names that a statement assigns: `a = …`, `a, b = …`, `a += …`."""
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AugAssign):
+        targets = [statement.target]
+    else:
+        return []
+    names = []
+    for target in targets:
+        parts = target.elts if isinstance(target, ast.Tuple) else [target]
+        names += [part.id for part in parts if isinstance(part, ast.Name)]
+    return names
+
+
+def definition_of(function: Callable) -> ast.AST:
+    """The syntax tree of a function, whose lines have their numbers in the file."""
+    source, first = inspect.getsourcelines(function)
+    (definition,) = ast.parse(textwrap.dedent("".join(source))).body
+    ast.increment_lineno(definition, first - 1)
+    return definition
+
+
+def names_around(function: Callable) -> dict:
+    """The names outside a function that its lines may use."""
+    return function.__globals__ | inspect.getclosurevars(function).nonlocals
+
+
+def reporting(definition: ast.FunctionDef, function: Callable) -> Callable:
+    """call(report, *args, **constants) runs a copy of the function that calls report(name, value) at each assignment.
+
+    What report returns becomes the value of the name. The definition itself is changed.
+    """
+    copy = _Reporting().visit(definition)
+    copy.decorator_list = []
+    code = compile(ast.fix_missing_locations(ast.Module([copy], [])), function.__code__.co_filename, "exec")
+    around = names_around(function)
+
+    def call(report, *args, **constants):
+        names = around | {REPORT: report}
+        exec(code, names)
+        return names[definition.name](*args, **constants)
+
+    return call
+
+
+class _Reporting(ast.NodeTransformer):
+    """Puts `name = __report("name", name)` after every assignment."""
+
+    def _with_reports(self, statement):
+        reports = []
+        for name in assigned(statement):
+            reported = ast.parse(f"{name} = {REPORT}({name!r}, {name})").body
+            reports += [ast.copy_location(node, statement) for node in reported]
+        return [statement, *reports]
+
+    visit_Assign = _with_reports
+    visit_AugAssign = _with_reports

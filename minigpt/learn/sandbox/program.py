@@ -143,7 +143,7 @@ def main():
     def said(error):
         return modules["raised"].described(error, hidden)
 
-    answers = modules["answers"].Answers(wire, stream.wire, modules["reporting"], said)
+    answers = modules["answers"].Answers(wire, stream.wire, said)
     modules.pop("fence").install(os.getcwd(), [*settings["readable"], *sys.path], settings["hidden"])
     while True:
         answer(stream, answers, said)
