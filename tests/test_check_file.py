@@ -227,6 +227,7 @@ def test_all_cases_counts_what_is_skipped(tmp_path):
         [1, [2], (3,)], {1: 2, "1": 3, (1, "a"): 4, (b"x",): [5]}, {(1, 2), (2, 1)}, set(), b"\x00\xff", 2**200,
         -(2**64), {"array": [1]}, "\ud800 한", Key(np.arange(3, dtype=np.uint32), 1), [], (), {},
         np.arange(6.0).reshape(2, 3), np.float32(2.5), np.zeros((0, 3)), np.array(True), np.arange(4, dtype=np.int64),
+        -(2**10_000), float("nan"), np.array([np.nan, -np.inf]),
     ],
 )  # fmt: skip
 def test_a_message_comes_back_as_it_went(value):
@@ -262,7 +263,7 @@ def test_what_is_too_large_or_too_deep_is_not_sent(monkeypatch):
     for name, most in {"MAX_TEXT": 4_000, "MAX_NUMBERS": 64_000}.items():
         monkeypatch.setattr(wire, name, most)
     for value, says in (
-        (nested(50), "deep"), (2**70_000, "bits"), ("x" * 5_000, "too much"), (np.zeros(9_000), "too much"),
+        (nested(50), "deep"), (2**70_000, "digits"), ("x" * 5_000, "too much"), (np.zeros(9_000), "too much"),
         ([1] * 3_000, "too much"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=says):
@@ -291,9 +292,7 @@ def test_what_is_too_large_or_too_deep_is_not_sent(monkeypatch):
         ('{"set":[{"set":[]}]}', b""),
         ('{"key":[1,2,3]}', b""),
         ('{"borrowed":[1,2]}', b""),
-        ('{"int":"zz"}', b""),
-        ('{"int":"0x' + "f" * 20_000 + '"}', b""),
-        ('{"float":"1e999"}', b""),
+        ("9" * 20_000, b""),
         ('{"tuple":7}', b""),
         ('{"names":{"dict":[["__array_interface__",1]]}}', b""),  # NumPy would read memory of the judge
         ('{"set":' + str([k * (2**61 - 1) for k in range(5002)]) + "}", b""),  # all with one hash

@@ -1,8 +1,9 @@
 """How the judge and a learner's process talk: messages of JSON with raw numbers behind it, and no pickle.
 
 A message is its two lengths (of the JSON and of the numbers, 8 bytes each), the JSON, and the numbers of its arrays one
-after the other. What JSON has itself stands there as it is; a list is a list. Everything else is a pair {kind: what is
-in it}: {"tuple": [...]}, {"dict": [[key, value], ...]}, {"array": [dtype, shape]}, {"bytes": how many}, and so on.
+after the other. What Python's JSON has itself stands there as it is, NaN and long integers too; a list is a list.
+Everything else is a pair {kind: what is in it}: {"tuple": [...]}, {"dict": [[key, value], ...]}, {"bytes": how many},
+{"array": [dtype, shape]}, and so on.
 
 This file needs the standard library and NumPy only: the learner's process loads it by its path.
 """
@@ -23,11 +24,9 @@ MAX_NUMBERS = 64 * 2**20  # bytes of its arrays
 MAX_DEPTH = 40  # of values in values
 MAX_AXES = 32
 MAX_KEYS = 5_000  # of all dicts and sets of one message: keys that are chosen to collide take the square of the time
-MAX_INT = 2**53  # JSON of other programs keeps integers up to here
-MAX_BITS = 2**16  # of an integer
 KINDS = "biufc"  # dtypes of numbers, which need no pickle
 DTYPE = re.compile(f"[<>|][{KINDS}][0-9]{{1,2}}")  # what NumPy would read in another text is not of interest
-PLAIN = (type(None), bool, str)
+PLAIN = (type(None), bool, str, int, float)
 ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # made once: half the time of dumps
 HASHABLE = (type(None), bool, str, int, float, bytes, tuple)
 
@@ -93,10 +92,6 @@ class Wire:
         kind = type(value)
         if kind in PLAIN:
             return value
-        if kind is float:
-            return value if math.isfinite(value) else {"float": repr(value)}
-        if kind is int:
-            return _packed_int(value)
         if isinstance(value, (np.ndarray, np.generic)):
             return _packed_array(value, blocks)
         if value is ...:
@@ -135,14 +130,6 @@ class Wire:
             if isinstance(value, kind):
                 return self._packed(kind(value), blocks, depth)
         raise TypeError(f"a {type(value).__name__}: expected an array of numbers, or numbers and text in plain groups")
-
-
-def _packed_int(value):
-    if -MAX_INT <= value <= MAX_INT:
-        return value
-    if value.bit_length() > MAX_BITS:
-        raise ValueError(f"an integer of {value.bit_length()} bits")
-    return {"int": hex(value)}
 
 
 def _packed_array(value, blocks):
@@ -204,10 +191,6 @@ class _Reader:
             return ...
         if kind == "bytes":
             return self.take(inside)
-        if kind == "float":
-            return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[inside]
-        if kind == "int":
-            return _read_int(inside)
         if kind == "key":
             return self.key(*self.parts(inside, depth))
         if kind == "borrowed":
@@ -262,12 +245,6 @@ class _Reader:
         else:
             array = np.frombuffer(data, dtype).copy()  # a copy can be written to
         return array.reshape(shape)
-
-
-def _read_int(text):
-    if len(text) > MAX_BITS // 4 + 4:
-        raise ValueError("an integer that is too long")
-    return int(text, 16)
 
 
 def _as_key(value):
