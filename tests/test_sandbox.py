@@ -578,6 +578,13 @@ REFUSED = {  # what a file tries, with FILE for one that is not its own, and wha
     "os.chmod('FILE', 0o777)": OUTSIDE,
     "os.chown('FILE', os.getuid(), os.getgid())": OUTSIDE,
     "os.utime('FILE')": OUTSIDE,
+    "import sys; sys.audit('os.setxattr', 'FILE', 'user.x', b'1', 0)": OUTSIDE,  # these two: only Linux has them
+    "import sys; sys.audit('os.removexattr', 'FILE', 'user.x')": OUTSIDE,
+    "os.listdir(os.path.dirname('FILE'))": "list",
+    "os.listdir(os.path.dirname(b'FILE'))": "list",
+    "import pathlib; list(pathlib.Path('FILE').parent.iterdir())": "list",
+    "import glob, os; os.chdir(os.path.dirname('FILE')); os.listdir()": "list",
+    "next(os.scandir('/'))": "list",
 }
 ALLOWED = [
     "open(os.devnull, 'w')",
@@ -585,6 +592,7 @@ ALLOWED = [
     "open(1, 'w', closefd=False)",
     "import socket, subprocess, threading, multiprocessing",
     "import os; open(os.__file__)",
+    "import os; os.listdir(), os.listdir(b'.'), os.listdir(os.path.dirname(os.__file__))",
 ]
 
 

@@ -37,7 +37,10 @@ CHANGING = {  # events that change the file tree: which of their arguments are p
     "os.chmod": (0,),
     "os.chown": (0,),
     "os.utime": (0,),
+    "os.setxattr": (0,),
+    "os.removexattr": (0,),
 }
+LISTING = ("os.listdir", "os.scandir")
 
 
 def install(folder: str, readable: list[str], hidden: list[str]) -> None:
@@ -67,6 +70,10 @@ def install(folder: str, readable: list[str], hidden: list[str]) -> None:
                 refuse(f"write to {shown(args[0])}, outside its folder")
             if not may_read(args[0]):
                 refuse(f"read {shown(args[0])}")
+        if event in LISTING:
+            place = "." if args[0] is None else args[0]
+            if not is_own(place) and not may_read(place):
+                refuse(f"list {shown(place)}")
         for place in CHANGING.get(event, ()):
             if not is_own(args[place]):
                 refuse(f"change {shown(args[place])}, outside its folder")
