@@ -546,6 +546,7 @@ REFUSED = {  # what a file tries, with FILE for one that is not its own, and wha
     "import sys; sys.audit('os.startfile', 'a', 'open')": "start processes",
     "import sys; sys.audit('_winapi.CreateProcess', 'a', 'b', None)": "start processes",
     "import multiprocessing; multiprocessing.Pool(1)": "start ",
+    "import multiprocessing; multiprocessing.get_context('spawn').Process(target=print).start()": "start processes",
     "import threading; threading.Thread(target=print).start()": "start threads",
     "from concurrent.futures import ThreadPoolExecutor as Pool; Pool(1).submit(print)": "start threads",
     "os.kill(os.getppid(), 0)": "send signals",

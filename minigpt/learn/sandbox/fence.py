@@ -6,6 +6,8 @@ lines of Python. What holds such a file in is bubblewrap. This file needs the st
 process loads it by its path.
 """
 
+import contextlib
+import importlib
 import os
 import sys
 import threading
@@ -80,6 +82,9 @@ def install(folder: str, readable: list[str], hidden: list[str]) -> None:
 
     sys.addaudithook(hook)
     threading.Thread.start = lambda thread: refuse("start threads")  # Python 3.11 tells no hook of it
+    with contextlib.suppress(ImportError):  # on Windows there is none
+        subprocesses = importlib.import_module("_posixsubprocess")
+        subprocesses.fork_exec = lambda *args: refuse("start processes")  # multiprocessing calls it, and tells no hook
 
 
 def refuse(what):
