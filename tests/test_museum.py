@@ -8,25 +8,24 @@ import pytest
 from helpers import check_along
 from korean import english_in, has_hangul
 
-from minigpt import GPT1, GPT1Config, gradcheck, ops
+from minigpt import GPT1, gradcheck, ops
 from minigpt.gradcheck.judge import judge
 from minigpt.learn.classroom.sentences import told
+from minigpt.learn.museum.levels import CONFIG, IDS, TARGETS, careless, trials_of_model
 from minigpt.learn.museum.model import ModelOfFunctions
 from minigpt.learn.museum.pieces import as_module, changed, pieces
 from minigpt.learn.museum.source import WHOLE_MODEL, right_source
-from minigpt.ops import reference, shapes
+from minigpt.ops import reference
 from minigpt.ops.cases import KEY, cases
 
 PIECES = pieces()
-CONFIG = GPT1Config(vocab_size=9, n_positions=5, n_embd=4, n_layer=1, n_head=2)
-BATCH = np.array([[1, 2, 1], [2, 4, 5]]), np.array([[2, 1, 3], [4, 5, 0]])  # ids and targets
 
 
 def findings(piece) -> list[gradcheck.Result]:
     """What is wrong with a piece, in the first trial that it fails."""
     module = piece.module()
     if piece.is_model:
-        trials = model_trials(ModelOfFunctions(module, CONFIG))
+        trials = trials_of_model(ModelOfFunctions(module, CONFIG))
     else:
         pair = getattr(module, f"{piece.op}_forward"), getattr(module, f"{piece.op}_backward")
         trials = operation_trials(piece.op, *pair)
@@ -60,11 +59,6 @@ def gives_what_is_right(case, forward, backward) -> bool:
     return all(np.shape(mine[name]) == right[name].shape and np.allclose(mine[name], right[name]) for name in right)
 
 
-def model_trials(model):
-    yield "plain", gradcheck.check_model(model, *BATCH)
-    yield "dropout", gradcheck.check_model(model, *BATCH, key=KEY)
-
-
 @pytest.fixture(scope="module")
 def found() -> dict:
     return {piece: findings(piece) for piece in PIECES}
@@ -91,7 +85,7 @@ def test_the_pieces_of_models_are_caught_along_directions_too(piece):
     model = ModelOfFunctions(piece.module(), CONFIG)
     with pytest.raises(AssertionError, match="wrong"):
         for key in (None, KEY):
-            check_along(model, *BATCH, key=key)
+            check_along(model, IDS, TARGETS, key=key)
 
 
 def test_most_pieces_are_named(found):
@@ -123,7 +117,7 @@ def test_a_wrong_cause_is_not_named(found):
 def test_a_right_model_is_not_accused():
     in_functions = ModelOfFunctions(as_module(right_source(WHOLE_MODEL), WHOLE_MODEL), CONFIG)
     for model in (GPT1(CONFIG), in_functions):
-        for what, results in model_trials(model):
+        for what, results in trials_of_model(model):
             assert all(result.word == "happy" for result in results), what
 
 
@@ -138,7 +132,7 @@ def test_a_model_in_functions_is_the_gpt1():
     in_functions = ModelOfFunctions(as_module(right_source(WHOLE_MODEL), WHOLE_MODEL), CONFIG)
     losses = []
     for model in (GPT1(CONFIG), in_functions):
-        loss, cache = model.loss(*BATCH)
+        loss, cache = model.loss(IDS, TARGETS)
         model.loss_backward(cache)
         losses.append((loss, [parameter.grad for _, parameter in model.named_parameters()]))
     (loss, gradients), (same_loss, same_gradients) = losses
@@ -156,17 +150,6 @@ def test_a_change_that_does_not_fit_is_refused():
     assert changed(text, "- def f(x):\n+ def g(x):") == text.replace("f(", "g("), "without a home in the whole text"
     with pytest.raises(ValueError, match="2 places of the text"):
         changed(text, "- y = 2 * x")
-
-
-def careless(piece) -> list[gradcheck.Result]:
-    """A check as it is often done: at the initial point, with a cotangent of ones."""
-    op = piece.op
-    model = getattr(reference, f"{op}_forward")
-    args = shapes.examples(model)
-    args |= {name: value for name, value in {"g": np.ones(15), "b": np.zeros(15)}.items() if op == "layernorm"}
-    module = piece.module()
-    forward, backward = getattr(module, f"{op}_forward"), getattr(module, f"{op}_backward")
-    return gradcheck.check(forward, backward, args.values(), names=args, dout=np.ones(np.shape(model(**args)[0])))
 
 
 def test_a_careless_check_passes_wrong_backwards(found):

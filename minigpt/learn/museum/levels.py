@@ -1,7 +1,8 @@
 """How hard a piece is to find, by measurement: does a careless check pass it, and does it train nevertheless?"""
 
 import functools
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,13 +43,15 @@ class Measured(NamedTuple):
 def trials(op: str, file) -> list[Trial]:
     """A careful check of the passes of a file: each trial, and what was found in it."""
     if hasattr(file, "model_forward"):
-        model = ModelOfFunctions(file, CONFIG)
-        return [
-            ("plain", guarded(gradcheck.check_model, model, IDS, TARGETS)),
-            ("dropout", guarded(gradcheck.check_model, model, IDS, TARGETS, key=KEY)),
-        ]
+        return list(trials_of_model(ModelOfFunctions(file, CONFIG)))
     found = judge(op, getattr(file, f"{op}_forward"), getattr(file, f"{op}_backward"))
     return [(what, results) for what, results in found if results]
+
+
+def trials_of_model(model: Any) -> Iterator[Trial]:
+    """A careful check of a whole model, without dropout and then with it."""
+    for what, key in (("plain", None), ("dropout", KEY)):
+        yield what, guarded(gradcheck.check_model, model, IDS, TARGETS, key=key)
 
 
 def careless(piece: Piece) -> list[Result]:
