@@ -25,7 +25,7 @@ from minigpt.device.threads import set_threads
 from minigpt.jobs.convert import ConvertOptions, convert
 from minigpt.jobs.evaluate import EvaluateOptions
 from minigpt.jobs.suites import table
-from minigpt.jobs.suites.evaluation import evaluate_suite
+from minigpt.jobs.suites.running import evaluate_suite
 from minigpt.learn import reference
 from minigpt.tokenizer import GPT2Tokenizer
 

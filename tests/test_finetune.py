@@ -16,7 +16,7 @@ from minigpt.errors import InputError
 from minigpt.evaluation import metrics
 from minigpt.files.lock import locked
 from minigpt.jobs import finetune
-from minigpt.jobs.finetune import FinetuneOptions, cost, preparation
+from minigpt.jobs.finetune import FinetuneOptions, announcement, preparation
 from minigpt.jobs.predict import PredictOptions, predict
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer
 
@@ -362,7 +362,7 @@ def test_measuring_the_time_changes_nothing(pretrained, tmp_path):
     job = preparation.prepare(FinetuneOptions(model=pretrained, task="similarity", train=train, dropout=0.3))
     tuning = finetune.Tuning(job.classifier(0), job.data["train"], job.data["valid"], job.options, 0)
     before = snapshot([p.data for p in tuning.model.parameters()])
-    speed = cost.measure(tuning)
+    speed = announcement.measure(tuning)
     assert same(before, snapshot([p.data for p in tuning.model.parameters()]))
     assert tuning.step == tuning.optimizer.t == 0 and 0 < speed.token < speed.update
     assert all(p.grad is None for p in tuning.model.parameters())

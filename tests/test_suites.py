@@ -14,7 +14,7 @@ from minigpt.evaluation import overlap
 from minigpt.files.disk import write_json
 from minigpt.jobs.evaluate import PIECE, EvaluateOptions, evaluate
 from minigpt.jobs.finetune import FinetuneOptions, Outcome
-from minigpt.jobs.suites import evaluation, table, tuning
+from minigpt.jobs.suites import running, table
 from minigpt.tokenizer import GPT2Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_runs")
@@ -143,7 +143,7 @@ def test_every_column_of_an_evaluation_is_measured(name, model, data, tmp_path, 
 
 def test_a_column_is_what_the_job_alone_measures(model, data, tmp_path):
     options = EvaluateOptions(folder=model, suite="gpt2-table3", data=str(data), json_file=str(tmp_path / "a.json"))
-    suite = evaluation.evaluate_suite(options)
+    suite = running.evaluate_suite(options)
     for column, given in (("cbt-cn", {"task": "choice", "detokenize": "ptb"}), ("text8", {"task": "perplexity"})):
         file = suite.columns[column]["files"]["file"]
         alone = evaluate(EvaluateOptions(folder=model, file=file, **given))
@@ -164,7 +164,7 @@ def test_it_goes_on_where_it_was_stopped(model, data, tmp_path, capsys, monkeypa
             raise KeyboardInterrupt
         return evaluate(options, opened)
 
-    monkeypatch.setattr(evaluation, "evaluate", stopping)
+    monkeypatch.setattr(running, "evaluate", stopping)
     assert main([*words, str(tmp_path / "parts.json")]) == 130
     assert len(kept(tmp_path / "parts.json")["columns"]) == 2
     assert main([*words, str(tmp_path / "parts.json")]) == 0
@@ -240,7 +240,7 @@ def test_every_column_of_a_fine_tuning_is_measured(name, model, data, tmp_path, 
     given = ["--data", str(data), "--out", str(out), "--epochs", "1", "--limit", "20", "--lr", "0.001"]
     assert main(["finetune", model, "--suite", name, *given]) == 0
     said = capsys.readouterr().out
-    found = kept(out / tuning.FILE)
+    found = kept(out / running.FILE)
     assert list(found["columns"]) == [column.name for column in table.suite("finetune", name).columns]
     for column, entry in found["columns"].items():
         result = json.loads((out / column / "results.json").read_text(encoding="utf-8"))
@@ -255,7 +255,7 @@ def test_a_stopped_fine_tuning_goes_on(model, data, tmp_path, capsys, monkeypatc
     given = ["--data", str(data), "--epochs", "1", "--limit", "20", "--out"]
     words = ["finetune", model, "--suite", "glue", *given]
     assert main([*words, str(tmp_path / "whole")]) == 0
-    tune = tuning.finetune
+    tune = running.finetune
     asked = []
 
     def stopping(options, named):
@@ -263,12 +263,12 @@ def test_a_stopped_fine_tuning_goes_on(model, data, tmp_path, capsys, monkeypatc
         outcome = tune(options, named)
         return outcome._replace(stopped_by=signal.SIGINT) if len(asked) == 2 else outcome
 
-    monkeypatch.setattr(tuning, "finetune", stopping)
+    monkeypatch.setattr(running, "finetune", stopping)
     assert main([*words, str(tmp_path / "parts")]) == 130
-    assert list(kept(tmp_path / "parts" / tuning.FILE)["columns"]) == ["cola"]
+    assert list(kept(tmp_path / "parts" / running.FILE)["columns"]) == ["cola"]
     assert main([*words, str(tmp_path / "parts")]) == 0
     assert asked[:4] == ["cola", "sst2", "sst2", "mrpc"] and len(asked) == 10
-    assert kept(tmp_path / "parts" / tuning.FILE) == kept(tmp_path / "whole" / tuning.FILE)
+    assert kept(tmp_path / "parts" / running.FILE) == kept(tmp_path / "whole" / running.FILE)
     capsys.readouterr()
     assert main([*words, str(tmp_path / "parts"), "--epochs", "2"]) == 2
     assert "another command (epochs 1, this command says 2)" in capsys.readouterr().err
@@ -279,10 +279,10 @@ def test_the_number_of_several_seeds_is_their_mean(model, data, tmp_path, monkey
         write_json(Path(options.out) / "results.json", {"metric": "accuracy", "interval": [0.5, 0.875], "examples": 8})
         return Outcome([0.25, 0.75])
 
-    monkeypatch.setattr(tuning, "finetune", two_seeds)
+    monkeypatch.setattr(running, "finetune", two_seeds)
     words = ["finetune", model, "--suite", "glue", "--data", str(data), "--seeds", "2", "--out", str(tmp_path)]
     assert main(words) == 0
-    column = kept(tmp_path / tuning.FILE)["columns"]["sst2"]
+    column = kept(tmp_path / running.FILE)["columns"]["sst2"]
     (number,) = column["numbers"]
     assert (number["value"], number["low"], number["high"], number["n"]) == (50, 50, 87.5, 8)
     assert column["notes"] == ["the mean of 2 seeds, and the interval of the last"]

@@ -80,7 +80,7 @@ def finetune(found: Namespace) -> int:
     """`minigpt finetune`, of a task or of a suite; 128 and the number of the signal that stopped it."""
     from minigpt.jobs.finetune import FinetuneOptions, finetune, reopen
     from minigpt.jobs.interrupt import exit_status
-    from minigpt.jobs.suites.tuning import finetune_suite
+    from minigpt.jobs.suites.running import finetune_suite
 
     values = given(FinetuneOptions, found)
     named = _threads_given(found)
@@ -101,7 +101,7 @@ def instruct(found: Namespace) -> int:
 def evaluate(found: Namespace) -> None:
     """`minigpt eval`: one task, or the columns of a suite."""
     from minigpt.jobs.evaluate import EvaluateOptions, evaluate
-    from minigpt.jobs.suites.evaluation import evaluate_suite
+    from minigpt.jobs.suites.running import evaluate_suite
 
     options = read(EvaluateOptions, found)
     does = evaluate if options.suite is None else evaluate_suite

@@ -10,13 +10,9 @@ import numpy as np
 from tqdm import tqdm
 
 from minigpt.errors import InputError, NonFiniteGradient
-from minigpt.jobs.interrupt import Timer
+from minigpt.jobs.interrupt import Stopped, Timer
 from minigpt.nn.schedules import warmup_linear
 from minigpt.ops.random_keys import Key
-
-
-class Stopped(Exception):
-    """A signal wants the work to end: its argument is the number of the signal. Everything is kept."""
 
 
 def batches(lengths: Sequence[int], size: int, rng: np.random.Generator) -> list[np.ndarray]:

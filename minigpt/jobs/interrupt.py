@@ -12,6 +12,10 @@ KEEP_SECONDS = 300.0  # the work is kept that often at least
 SHARE = 0.05  # of the time that keeping may take
 
 
+class Stopped(Exception):
+    """A signal wants the work to end, and everything is kept; its argument is the number of the signal."""
+
+
 def exit_status(stopped_by: int) -> int:
     """The exit status of what a signal has stopped, by its number; 0 where it is 0."""
     return 128 + stopped_by if stopped_by else 0

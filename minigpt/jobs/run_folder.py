@@ -40,7 +40,6 @@ class Kind(NamedTuple):
     command: str
     key: str
     table: str
-    picture: str
     columns: tuple[str, ...]
     state: tuple[str, ...]
     files: tuple[str, ...] = ()
@@ -50,7 +49,6 @@ PRETRAINING = Kind(
     command="minigpt train",
     key="run",
     table=LOSSES,
-    picture=PICTURE,
     columns=COLUMNS,
     state=("step", "best", "options", "config", "text"),
 )
@@ -103,7 +101,7 @@ class Run:
         if not path.is_file():
             raise InputError(f"there is no {RESUME} in {folder}: {_advice_without_a_run(run.folder)}")
         tensors, metadata = checkpoint.load_tensors(path)
-        state = _state_in(metadata, path, kind)
+        state = state_in(metadata, path, kind)
         if kind is PRETRAINING:
             run_state.check_state(state, path)
         for name in [name for name in tensors if name.startswith(FILE)]:
@@ -115,7 +113,7 @@ class Run:
 
     def _go_back(self, last: int, state: dict) -> None:
         """Make the folder what it was: rows after this step are forgotten, lost files come back."""
-        found = self._read()
+        found = _rows_in(self._table, self.kind.columns)
         self.rows = [row for row in found if row["step"] <= last]
         run_state.check_rows(self.rows, state, self._table)
         if len(self.rows) < len(found) or not self._table.is_file():
@@ -166,8 +164,7 @@ class Run:
         from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
 
         if self.writes:
-            path = self.folder / self.kind.picture
-            plot.loss_curve(self.rows, vocab_size, path, unigram_entropy, at_plateau, band)
+            plot.loss_curve(self.rows, vocab_size, self.folder / PICTURE, unigram_entropy, at_plateau, band)
 
     @property
     def exported(self) -> bool:
@@ -192,9 +189,6 @@ class Run:
         if self.writes:
             write_table(self._table, self.kind.columns, self.rows)
 
-    def _read(self) -> list[dict]:
-        return _rows_in(self._table, self.kind.columns)
-
 
 def part(tensors: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """The tensors whose names begin so, without that beginning."""
@@ -209,7 +203,7 @@ def look(folder: str | Path, kind: Kind = PRETRAINING) -> tuple[dict, list[dict]
     path = Path(folder) / RESUME
     if not path.is_file():
         raise InputError(f"there is no {RESUME} in {folder}: give the folder of a run of {kind.command}")
-    state = _state_in(read_header(path).metadata, path, kind)
+    state = state_in(read_header(path).metadata, path, kind)
     return state, _rows_in(path.with_name(kind.table), kind.columns)
 
 
@@ -296,10 +290,10 @@ def _is_empty(path: Path) -> bool:
     return path.is_file() and path.stat().st_size == 0
 
 
-def _state_in(metadata: dict[str, str], path: Path, kind: Kind) -> dict:
+def state_in(metadata: dict[str, str], path: Path, kind: Kind) -> dict:
     """The state of a run of this kind. Raises InputError where it is not there."""
     if kind.key not in metadata:
-        raise InputError(f"{path} was not written by {kind.command}: it holds tensors but no run")
+        raise InputError(f"{path} was not written by {kind.command}: give another folder")
     try:
         state = json.loads(metadata[kind.key])
         for name in kind.state:

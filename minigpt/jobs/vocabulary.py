@@ -1,12 +1,11 @@
 """Train a vocabulary on a text, and use one: the jobs behind `minigpt tokenizer`."""
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from minigpt import data, tokenizer
-from minigpt.data.corpus import Corpus
 from minigpt.errors import InputError
 from minigpt.files import checkpoint, hub
 from minigpt.files.disk import typed
@@ -85,13 +84,8 @@ def _trained(options: VocabularyOptions) -> Tokenizer:
     train = tokenizer.TRAINERS[options.kind]
     corpus = data.load(options.data)
     if options.kind == "char":
-        return train(_pieces(corpus, "train", "valid"))
-    return train(_pieces(corpus, "train"), SIZE if options.vocab is None else options.vocab)
-
-
-def _pieces(corpus: Corpus, *parts: str) -> Iterator[str]:
-    for part in parts:
-        yield from corpus.pieces(part)
+        return train(chain(corpus.pieces("train"), corpus.pieces("valid")))
+    return train(corpus.pieces("train"), SIZE if options.vocab is None else options.vocab)
 
 
 def encode(options: EncodeOptions) -> None:

@@ -29,6 +29,10 @@ class Memory(NamedTuple):
         """All of them together."""
         return sum(self)
 
+    def __str__(self) -> str:
+        parts = [f"{name} {human_bytes(size)}" for name, size in zip(self._fields, self, strict=True)]
+        return f"{human_bytes(self.total)}: {', '.join(parts)}"
+
 
 def shapes(model_class: type[LanguageModel], config: Config) -> dict[str, tuple[int, ...]]:
     """Every parameter's name and shape. Zeros that are never written to take no memory, so any size will do."""

@@ -5,25 +5,21 @@ language model with weight 0.5, the epoch that was best on validation: GPT-1's r
 
 settings        what can be told
 examples        the labelled examples of each split, as sequences of tokens
-judging         one evaluation
-tuning          one update, and the epochs of one seed
+tuning          one update, one evaluation, and the epochs of one seed
 kept            the file from which a run goes on
 preparation     options, model, examples, folder: all checks, before anything is written
-cost            the bytes and seconds of an update
-announcement    what a run will cost, and what to expect
+announcement    what a run will cost, what to expect, and what came out
 job             from the first seed to the last
-result          the scores
 """
 
 from minigpt.data.examples import Example
 from minigpt.jobs.epochs import batches
 from minigpt.jobs.finetune.examples import Data, encode, load
 from minigpt.jobs.finetune.job import Outcome, finetune, open_classifier
-from minigpt.jobs.finetune.judging import Judged, answer, evaluate
 from minigpt.jobs.finetune.kept import CURVES, PICTURE, RESULTS
 from minigpt.jobs.finetune.preparation import reopen
 from minigpt.jobs.finetune.settings import FinetuneOptions, parse_columns
-from minigpt.jobs.finetune.tuning import Tuning, tune
+from minigpt.jobs.finetune.tuning import Judged, Tuning, answer, evaluate, tune
 
 __all__ = [
     "CURVES", "PICTURE", "RESULTS", "Data", "Example", "FinetuneOptions", "Judged", "Outcome", "Tuning", "answer",

@@ -1,15 +1,24 @@
-"""What a run will cost and what to expect of it, told before it starts."""
+"""What a run will cost and what to expect of it, told before it starts; and what came out, told at its end."""
 
+import contextlib
 import math
+import time
+from typing import NamedTuple
 
+import numpy as np
+
+from minigpt.data import input_transformations
 from minigpt.device.threads import about_threads
 from minigpt.evaluation import metrics
-from minigpt.jobs.finetune.cost import measure, update_memory
+from minigpt.files import disk
 from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, repeated, unknown_share
+from minigpt.jobs.finetune.kept import RESULTS
 from minigpt.jobs.finetune.preparation import Job
-from minigpt.jobs.finetune.tuning import Tuning
+from minigpt.jobs.finetune.tuning import Judged, Tuning, update
 from minigpt.models import costs
 from minigpt.models.classifier import outputs
+from minigpt.nn.optim import GPT1Adam, NonFiniteGradient
+from minigpt.ops.random_keys import Key
 
 LABELS_SHOWN = 9
 
@@ -89,15 +98,10 @@ def _about_size(job: Job, tuning: Tuning) -> list[str]:
     """Parameters, and the memory of an update."""
     name = type(job.pretrained).__name__
     numbers = sum(parameter.data.size for parameter in tuning.model.parameters())
-    memory = update_memory(tuning, numbers)
-    total = costs.human_bytes(memory.total)
-    parts = []
-    for part, size in zip(memory._fields, memory, strict=True):
-        parts.append(f"{part} {costs.human_bytes(size)}")
     what = f"{name}, which writes its answers" if job.answers else f"{name} and a head"
     return [
         f"model    {what}: {numbers:,} parameters",
-        f"memory   {total}: {', '.join(parts)}",
+        f"memory   {update_memory(tuning, numbers)}",
     ]
 
 
@@ -125,11 +129,6 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.1f} minutes"
 
 
-def count_of(n: int, thing: str) -> str:
-    """1, "thread" -> "1 thread"; 2, "thread" -> "2 threads"."""
-    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
-
-
 def _about_guessing(job: Job) -> str:
     """The loss of guessing, and the score of the best answer that is always the same."""
     n = outputs(job.task)
@@ -150,3 +149,92 @@ def baseline_in_words(job: Job, split: str) -> str:
     answer, score = metrics.best_constant(task, train, job.data[split].labels)
     name = repr(task.labels[answer]) if task.labels else f"choice {answer + 1}"
     return f"always answering {name} has {task.metric} {score:.4f} on {split}"
+
+
+# ----------------------------------------------------------------------------------- the bytes and seconds of an update
+
+
+class Speed(NamedTuple):
+    """Seconds of an average update, and of judging one token."""
+
+    update: float
+    token: float
+
+
+def update_memory(tuning: Tuning, numbers: int) -> costs.Memory:
+    """Bytes of the largest update. The best weights so far are kept beside the weights, and counted with them."""
+    body = tuning.model.body
+    rows = min(tuning.options.batch, len(tuning.lengths)) * len(tuning.train.encoded[0])
+    activations = costs.activations(type(body), body.config, rows, max(tuning.lengths))
+    return costs.Memory(weights=8 * numbers, gradients=4 * numbers, moments=8 * numbers, activations=activations)
+
+
+def measure(tuning: Tuning) -> Speed:
+    """The time of an update and of judging, from one batch of usual length; nothing of the tuning is changed."""
+    plan = tuning.plan()
+    longest = [max(tuning.lengths[i] for i in rows) for rows in plan]
+    middle = np.argsort(longest)[len(plan) // 2]
+    usual = plan[middle]
+    seconds = []
+    for _ in range(2):  # the first one warms up
+        start = time.perf_counter()
+        _try_update(tuning, usual)
+        seconds.append(time.perf_counter() - start)
+    ids, lengths = input_transformations.batch([tuning.train.encoded[i] for i in usual])
+    start = time.perf_counter()
+    tuning.model.probabilities(ids, lengths)
+    judging = time.perf_counter() - start
+    share = np.mean(longest) / longest[middle]
+    return Speed(min(seconds) * share, judging / ids.size)
+
+
+def _try_update(tuning: Tuning, rows: np.ndarray) -> None:
+    """An update with a rate of 0, by an optimiser of its own: every weight stays what it is, to the bit."""
+    model = tuning.model
+    optimizer = GPT1Adam(model.learned())
+    key = Key.of(tuning.seed, 0)
+    with contextlib.suppress(NonFiniteGradient):  # the first update will tell
+        losses = update(model, tuning.train, rows, tuning.options, key, optimizer, lr=0.0)
+        float(losses.total)  # a GPU has done everything that was launched before
+    model.zero_grad()
+
+
+# ------------------------------------------------------------------------------------------------------- what came out
+
+
+def report(job: Job, scores: list[float], judged: Judged) -> None:
+    """Print and write the scores with mean and deviation, and the last seed's interval and confusion table."""
+    task = job.task
+    split = "test" if "test" in job.data else "valid"
+    labels = np.array(job.data[split].labels)
+    interval = metrics.interval(task, judged.answers, labels)
+    _, constant = metrics.best_constant(task, job.data["train"].labels, labels)
+    result = {
+        "task": task._asdict(),
+        "split": split,
+        "examples": len(labels),
+        "metric": task.metric,
+        "scores": scores,
+        "interval": interval,
+        "constant": constant,
+    }
+    print(f"{split} {task.metric} {in_words(scores)}")
+    print(f"to compare: {baseline_in_words(job, split)}")
+    if max(scores) <= constant:
+        print("no seed is better than that: more epochs, more examples, or another --lr may help")
+    if split == "valid":
+        print("these examples chose the best epoch: for a score that nothing was chosen by, give --test")
+    print(f"95 % interval of the last, over {len(labels):,} examples: {interval[0]:.4f} to {interval[1]:.4f}")
+    if task.labels:
+        table = metrics.confusion(judged.answers, labels, len(task.labels))
+        print(metrics.confusion_table(task.labels, table))
+        result["confusion"] = table.tolist()
+    disk.write_json(job.folder / RESULTS, result)
+
+
+def in_words(scores: list[float]) -> str:
+    """The scores of all seeds, with mean and deviation where there are several."""
+    each = ", ".join(f"{score:.4f}" for score in scores)
+    if len(scores) == 1:
+        return each
+    return f"{each}: mean {np.mean(scores):.4f}, deviation {np.std(scores, ddof=1):.4f}"

@@ -17,15 +17,12 @@ from minigpt.errors import InputError
 from minigpt.files import hub
 from minigpt.files.disk import typed
 from minigpt.files.lock import locked
-from minigpt.jobs.epochs import Stopped
-from minigpt.jobs.finetune.announcement import announce
-from minigpt.jobs.finetune.judging import Judged, evaluate
+from minigpt.jobs.finetune.announcement import announce, in_words, report
 from minigpt.jobs.finetune.kept import COLUMNS, CURVES, PICTURE, Kept, check_empty
 from minigpt.jobs.finetune.preparation import MARKED, Job, check_models, prepare, reopen
-from minigpt.jobs.finetune.result import in_words, report
 from minigpt.jobs.finetune.settings import FinetuneOptions
-from minigpt.jobs.finetune.tuning import Tuning
-from minigpt.jobs.interrupt import interruptible
+from minigpt.jobs.finetune.tuning import Judged, Tuning, evaluate
+from minigpt.jobs.interrupt import Stopped, interruptible
 from minigpt.jobs.option_fields import told
 from minigpt.jobs.run_folder import RESUME, write_table
 from minigpt.jobs.run_state import check_same, use_kept_threads

@@ -14,7 +14,7 @@ import numpy as np
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
 from minigpt.jobs import run_state
-from minigpt.jobs.run_folder import RESUME, Kind, Run
+from minigpt.jobs.run_folder import RESUME, Kind, Run, state_in
 
 COLUMNS = ("seed", "epoch", "step", "train_loss", "lm_loss", "valid_loss", "score")
 CURVES, PICTURE, RESULTS = "finetune.csv", "finetune.png", "results.json"
@@ -23,7 +23,6 @@ FINETUNING = Kind(
     command="minigpt finetune",
     key=STATE,
     table=CURVES,
-    picture=PICTURE,
     columns=COLUMNS,
     state=("options", "marks", "scores", "rows", "finished", "tuning"),
     files=(PICTURE, RESULTS),
@@ -62,16 +61,14 @@ class Kept:
         if not path.is_file():
             return None
         tensors, metadata = checkpoint.load_tensors(path)
-        if STATE not in metadata:
-            what = f"a {RESUME} that {FINETUNING.command} did not write"
-            raise InputError(f"{folder} already holds {what}: give another --out")
+        state = state_in(metadata, path, FINETUNING)
         try:
-            kept = cls(**json.loads(metadata[STATE]), tensors=tensors)
+            kept = cls(**state, tensors=tensors)
             if kept.tuning is not None:
                 _need(kept.tuning, "seed", "step", "epoch", "losses", "best")
             _need(kept.options, "seed", "seeds")
             _need(kept.marks, "model")
-        except (ValueError, KeyError, TypeError) as error:
+        except (KeyError, TypeError) as error:
             raise InputError(f"{path} was not written by this version of {FINETUNING.command}: {error!r}") from error
         return kept
 

@@ -11,12 +11,11 @@ from minigpt.files.disk import typed
 from minigpt.files.lock import locked
 from minigpt.jobs import chat_template, run_state
 from minigpt.jobs.convert import GENERATION
-from minigpt.jobs.epochs import Stopped
 from minigpt.jobs.instruct.examples import PLAIN, n_targets, n_tokens
 from minigpt.jobs.instruct.preparation import prepare
 from minigpt.jobs.instruct.settings import InstructOptions
 from minigpt.jobs.instruct.tuning import ADAPTER, Tuning
-from minigpt.jobs.interrupt import interruptible
+from minigpt.jobs.interrupt import Stopped, interruptible
 from minigpt.jobs.run_folder import RESUME
 from minigpt.models import costs
 from minigpt.models.adapters import open_adapter

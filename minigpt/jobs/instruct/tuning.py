@@ -31,7 +31,6 @@ INSTRUCTING = Kind(
     command="minigpt instruct",
     key="instruct",
     table="instruct.csv",
-    picture="",
     columns=("step", "epoch", "train_loss", "valid_loss", "other_loss"),
     state=("step", "best", "losses", "finished", "options", "marks", "logged", "workers"),
     files=(ADAPTER,),

@@ -20,12 +20,10 @@ def announce(job: Job) -> None:
 def _about_sizes(job: Job) -> str:
     options, model = job.options, job.model
     config, kind = model.config, type(model)
-    memory = job.memory
-    parts = [f"{name} {costs.human_bytes(size)}" for name, size in zip(memory._fields, memory, strict=True)]
     return (
         f"model    {kind.__name__}: {config.sizes}: {costs.count(kind, config):,} parameters\n"
         f"data     {options.data}: {len(job.train):,} training and {len(job.valid):,} validation tokens\n"
-        f"memory   {costs.human_bytes(memory.total)}: {', '.join(parts)}\n"
+        f"memory   {job.memory}\n"
         f"caches   {costs.caches(kind, config, job.part)}"
     )
 

@@ -5,6 +5,7 @@
 
 from collections.abc import Collection
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +27,10 @@ from minigpt.jobs.pretrain.recipe import settle
 from minigpt.jobs.pretrain.settings import (
     BATCH,
     FIXED_BY_INIT,
-    MODEL,
     RATES,
     SIZE,
     PretrainOptions,
+    model_of,
     new_config,
     resolve,
     usual_eval_every,
@@ -44,8 +45,7 @@ from minigpt.tokenizer import Tokenizer
 
 def default_folder(options: PretrainOptions) -> str:
     """Where the run of these options is kept unless they name a folder: `runs/MODEL-DATA-SIZE`."""
-    model = options.model or _model_of(options.init)
-    return f"runs/{model}-{data.name_of(options.data)}-{_size_name(options)}"
+    return f"runs/{model_of(options)}-{data.name_of(options.data)}-{_size_name(options)}"
 
 
 def prepare_on(ranks: Ranks, options: PretrainOptions, named: Collection[str] = ()) -> Job:
@@ -61,7 +61,8 @@ def prepare_on(ranks: Ranks, options: PretrainOptions, named: Collection[str] = 
         ranks.rows(options.batch or BATCH, options.accumulate)
     job = None
     if ranks.first:
-        job = _prepared_or_reopened(options, ranks, named)
+        goes_on = options.resume or options.out and holds_a_run(options.out)
+        job = reopen(options, ranks, named) if goes_on else prepare(options, ranks)
         if ranks.size > 1 and not job.run.claimed:
             job.save()
     folder = ranks.gather(job and job.options.out)[0]  # here the others wait until all that they read is written
@@ -69,13 +70,6 @@ def prepare_on(ranks: Ranks, options: PretrainOptions, named: Collection[str] = 
         job = reopen(replace(options, out=folder), ranks)
     ranks.rows(job.options.batch, job.options.accumulate)
     return job
-
-
-def _prepared_or_reopened(options: PretrainOptions, ranks: Ranks, named: Collection[str]) -> Job:
-    """A new job, or the run that the folder holds. Raises InputError where that one does not agree with the options."""
-    if options.resume or options.out and holds_a_run(options.out):
-        return reopen(options, ranks, named)
-    return prepare(options, ranks)
 
 
 def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
@@ -86,7 +80,7 @@ def prepare(options: PretrainOptions, ranks: Ranks = ALONE) -> Job:
     options.out = options.out or default_folder(options)
     run = Run.start(options.out)
     corpus = data.load(options.data)
-    options.model = options.model or _model_of(options.init)
+    options.model = model_of(options)
     device = choose_device(options.device)
     check_precision(options.dtype, device)
     if options.init:
@@ -154,11 +148,6 @@ def _kept_options(options: PretrainOptions, state: dict, run: Run) -> PretrainOp
 # ------------------------------------------------------------------------------------------- tokenizer and model
 
 
-def _model_of(init: str | None) -> str:
-    """The name of the model that --init holds, or else the usual one."""
-    return models.card_in(init).name if init else MODEL
-
-
 def _size_name(options: PretrainOptions) -> str:
     """What the folder of a run is called after its model and its data."""
     source = options.init or options.teacher
@@ -172,7 +161,7 @@ def _tokenizer(options: PretrainOptions, corpus: Corpus) -> Tokenizer:
     card = models.card(options.model)
     wanted = options.tokenizer
     if wanted == "char":
-        text = tokenizer.CharTokenizer.train(_whole_text(corpus))
+        text = tokenizer.CharTokenizer.train(chain(corpus.pieces("train"), corpus.pieces("valid")))
     elif wanted == "bpe" or wanted.startswith("bpe:"):
         text = card.tokenizer.train(corpus.pieces("train"), _vocabulary_size(wanted))
     else:
@@ -180,11 +169,6 @@ def _tokenizer(options: PretrainOptions, corpus: Corpus) -> Tokenizer:
     if card.special_tokens:
         text = text.with_special(card.special_tokens)
     return text
-
-
-def _whole_text(corpus: Corpus):
-    for part in ("train", "valid"):
-        yield from corpus.pieces(part)
 
 
 def _saved_tokenizer(wanted: str) -> Tokenizer:

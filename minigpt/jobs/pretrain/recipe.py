@@ -14,7 +14,7 @@ from minigpt import models
 from minigpt.errors import InputError
 from minigpt.jobs.option_fields import option_text
 from minigpt.jobs.pretrain.job import Job
-from minigpt.jobs.pretrain.settings import FIXED_BY_INIT, MODEL, PretrainOptions
+from minigpt.jobs.pretrain.settings import FIXED_BY_INIT, PretrainOptions, model_of
 
 HOME = Path(__file__).with_name("recipes.toml")
 
@@ -54,7 +54,7 @@ def settle(options: PretrainOptions) -> PretrainOptions:
     """
     options = replace(options)
     if options.recipe:
-        model = options.model or (models.card_in(options.init).name if options.init else MODEL)
+        model = model_of(options)
         if model not in recipes():
             known = " and ".join(recipes())
             raise InputError(f"--recipe {options.recipe}: here are the published settings of {known}, none of {model}: "

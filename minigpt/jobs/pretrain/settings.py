@@ -151,6 +151,11 @@ class PretrainOptions(OnDevice):
                              f"give a multiple of {self.accumulate}")  # fmt: skip
 
 
+def model_of(options: PretrainOptions) -> str:
+    """The name of the model: as it is given, or of the one that --init holds, or the usual one."""
+    return options.model or (models.card_in(options.init).name if options.init else MODEL)
+
+
 def new_config(options: PretrainOptions, **values) -> Config:
     """The configuration of a new model of the size that the options name. values: what the vocabulary says.
 

@@ -20,7 +20,7 @@ from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
 from minigpt.files.disk import typed
 from minigpt.files.lock import locked
-from minigpt.jobs.interrupt import Timer, interruptible
+from minigpt.jobs.interrupt import Stopped, Timer, interruptible
 from minigpt.jobs.pretrain import plateau
 from minigpt.jobs.pretrain.agreement import names_of
 from minigpt.jobs.pretrain.announcement import announce
@@ -36,10 +36,6 @@ from minigpt.nn.optim import NonFiniteGradient
 
 SAMPLE = 40  # tokens that are written after an evaluation
 BEGINNING = 40  # tokens of the text from which a prompt is taken
-
-
-class Stopped(Exception):
-    """A signal came during an evaluation: it is made when the run goes on."""
 
 
 def train(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str] | None = None) -> Job:
@@ -291,11 +287,11 @@ def _draw(job: Job) -> None:
 
 
 def _until(batches: Iterable[Batch], stops: Callable[[], int], job: Job) -> Iterator[Batch]:
-    """These batches. Raises Stopped when a signal comes."""
+    """These batches. Raises Stopped when a signal comes: the evaluation is made when the run goes on."""
     for batch in batches:
         job.stopped_by = int(stops())
         if job.stopped_by:
-            raise Stopped
+            raise Stopped(job.stopped_by)
         yield batch
 
 

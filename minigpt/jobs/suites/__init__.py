@@ -3,7 +3,5 @@
 columns.toml    the suites, their columns, the paper's numbers, where the files are
 table           the same, read; and which files are there
 kept            the file of finished columns, from which a suite goes on
-running         from the first column to the last, for both jobs
-evaluation      the columns that `minigpt eval` measures
-tuning          the columns that `minigpt finetune` measures
+running         from the first column to the last, of `minigpt eval` and of `minigpt finetune`
 """

@@ -1,13 +1,32 @@
-"""From the first column of a suite to the last: what is there is measured and kept, and what is missing is told."""
+"""From the first column of a suite to the last: what is there is measured and kept, and what is missing is told.
+
+`minigpt eval MODEL --suite NAME` measures columns without training, `minigpt finetune` those by the paper's recipe.
+"""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from minigpt import models
 from minigpt.errors import InputError
 from minigpt.evaluation.report import Measure
+from minigpt.files.disk import read_json
+from minigpt.jobs.evaluate import EvaluateOptions, check_json_folder, evaluate, open_model
+from minigpt.jobs.finetune.job import finetune
+from minigpt.jobs.finetune.kept import RESULTS
+from minigpt.jobs.finetune.settings import FinetuneOptions
+from minigpt.jobs.interrupt import Stopped
+from minigpt.jobs.option_fields import free, told
+from minigpt.jobs.suites import table
 from minigpt.jobs.suites.kept import Kept
 from minigpt.jobs.suites.table import Column, Look, Number, Suite
+
+FILE = "suite.json"
+OWN = ("suite", "data", "task", "columns")  # options that the suite sets for each column
 
 
 class Found(NamedTuple):
@@ -79,3 +98,67 @@ def _number(number: Number, measures: Sequence[Measure], size: str) -> dict[str,
             ours = {name: number.times * getattr(measure, name) for name in ("value", "low", "high")}
             row |= ours | {"n": measure.n}
     return row
+
+
+def evaluate_suite(options: EvaluateOptions) -> Kept:
+    """Measure the columns of a suite whose files lie in `options.data`; returns what is kept of them.
+
+    The model is opened once, and each column is a run of `evaluate`. Ctrl-C loses only the column at work: the same
+    options go on. Raises InputError as `evaluate` does, and where none of the files is there.
+    """
+    options.check()
+    suite = table.suite("eval", options.suite)
+    seen = table.look(suite, Path(options.data))
+    name = Path(options.folder).name
+    path = Path(options.json_file or f"runs/{name}-{suite.name}.json")
+    if options.json_file is not None:
+        check_json_folder(path)
+    opened = open_model(options)
+    model, _ = opened
+    about = {"suite": suite.name, "model": options.folder, "weights": model.checksum(), "limit": options.limit}
+    kept = Kept(path, about)
+
+    def job(column: Column, files: dict[str, str]) -> Found:
+        shared = {"folder": options.folder, "device": options.device, "limit": options.limit}
+        report = evaluate(EvaluateOptions(**shared, **column.options, **files), opened)
+        return Found(report.measures, report.notes)
+
+    run(suite, seen, kept, table.size_of(model.config), job)
+    return kept
+
+
+def finetune_suite(options: FinetuneOptions, named: Collection[str] = ()) -> int:
+    """Fine-tune the model for each column of a suite whose files lie in `options.data`.
+
+    Each is a run of `finetune` in a folder below `options.out`, beside the file of finished columns. Ctrl-C stops it,
+    and the same options go on. Returns the number of the signal that stopped it, or 0. named: as for `finetune`. Raises
+    InputError as `finetune` does, and where none of the files is there.
+    """
+    options.check()
+    suite = table.suite("finetune", options.suite)
+    seen = table.look(suite, Path(options.data))
+    out = Path(options.out or f"runs/{Path(options.model).name}-{suite.name}")
+    model, _ = models.open_both(options.model)
+    size = table.size_of(model.config)
+    about = {"suite": suite.name, "model": options.model, "weights": model.checksum()}
+    del model  # each column opens its own
+    shared = {name: value for name, value in told(options).items() if name not in {*free(options), *OWN}}
+    kept = Kept(out / FILE, about | shared)
+    plain = replace(options, suite=None, data=None, resume=False)
+
+    def job(column: Column, files: dict[str, str]) -> Found:
+        folder = out / column.name
+        outcome = finetune(replace(plain, out=str(folder), **column.options, **files), named)
+        if outcome.stopped_by:
+            raise Stopped(outcome.stopped_by)
+        result = read_json(folder / RESULTS)
+        low, high = result["interval"]
+        measure = Measure(result["metric"], float(np.mean(outcome.scores)), low, high, result["examples"])
+        several = f"the mean of {len(outcome.scores)} seeds, and the interval of the last"
+        return Found([measure], [several] if len(outcome.scores) > 1 else [])
+
+    try:
+        run(suite, seen, kept, size, job)
+    except Stopped as stopped:
+        return stopped.args[0]
+    return 0
