@@ -15,7 +15,6 @@ from minigpt.jobs.check import pair_of
 from minigpt.learn.classroom import bug
 from minigpt.learn.classroom.progress import Progress
 from minigpt.learn.judging import check_file
-from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.check_file import watched
 from minigpt.learn.museum import pieces as museum
 from minigpt.learn.museum import training
@@ -23,6 +22,7 @@ from minigpt.learn.museum.levels import measured, trials
 from minigpt.learn.museum.pieces import Piece, as_module, choices, piece
 from minigpt.learn.museum.source import right_source
 from minigpt.learn.museum.training import curve
+from minigpt.learn.sandbox.lending import lent_to
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import RemoteFile
 from minigpt.ops import reference

@@ -19,7 +19,6 @@ from minigpt.learn.classroom.checking import Limits, check_exercise
 from minigpt.learn.classroom.course import exercise_of, source_of
 from minigpt.learn.classroom.stubs import parts
 from minigpt.learn.judging import check_file
-from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.museum.pieces import changed
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import RemoteFile
@@ -140,7 +139,6 @@ def test_a_file_in_its_own_process_is_told_the_same(one, found, tmp_path):
         return
     with Child() as child:
         remote = RemoteFile(child, path, check_file.read(path))
-        child.lender.allowed = lent_to(remote.operations())
         op = OPERATIONS[one.lesson]
         trials = check_file.watched(judge(op, *pair_of(remote.module, op), SEED), remote)
         assert first_sentence(trials) == found[one]

@@ -14,9 +14,8 @@ from minigpt import ops
 from minigpt.device import windows
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
-from minigpt.learn.judging.borrowing import GIVEN_AWAY_BY, lent_to
 from minigpt.learn.sandbox import limits, process
-from minigpt.learn.sandbox.lending import Lender
+from minigpt.learn.sandbox.lending import GIVEN_AWAY_BY, Lender, lent_to
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import Lines, RemoteFile, _has_nan
 from minigpt.learn.sandbox.wire import Borrowed
@@ -105,7 +104,7 @@ def test_what_was_printed_is_kept(sandbox):
         for number in range(100):
             assert swap((number, "b")) == ("b", number)
         child.finish()
-        assert child.printed.beginning.decode() == "".join(f"swapping {number}\n" for number in range(100))
+        assert child.printed == "".join(f"swapping {number}\n" for number in range(100))
         assert child.failure == ""
 
 
@@ -205,6 +204,7 @@ class Forger:
     def __init__(self, replies):
         self.replies = replies
         self.dropped = []
+        self.lender = Lender()
 
     def request(self, what, **given):
         return self.replies[what]
@@ -519,7 +519,7 @@ def use():
         used = RemoteFile(child, Path("mine.py"), use).function("use")
         assert used() == (3.0, 1, 3, "def use(")
         child.finish()
-        assert child.failure == "" and b"ZeroDivisionError" in child.printed.beginning
+        assert child.failure == "" and "ZeroDivisionError" in child.printed
 
 
 TRIES = """

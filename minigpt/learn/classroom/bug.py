@@ -20,7 +20,6 @@ from minigpt.learn.classroom.commands import FOLDER, InFolder
 from minigpt.learn.classroom.language import language, tr
 from minigpt.learn.classroom.progress import Progress, Record, today
 from minigpt.learn.classroom.sentences import told, told_errors
-from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.check_file import folded, read, show_printed, try_all
 from minigpt.learn.museum import pieces as museum
 from minigpt.learn.museum.levels import trials
@@ -347,7 +346,6 @@ def _judge_operation(piece: Piece, file: RemoteFile, report: Report) -> types.Mo
     """All cases of the operation. Raises InputError for a file that has no such pair."""
     if piece.op not in file.operations():
         raise InputError(f"{piece.op}_forward or {piece.op}_backward is missing: the file needs both")
-    file.child.lender.allowed = lent_to([piece.op])
     try_all(file, report, seed=0)
     return file.module
 

@@ -28,7 +28,6 @@ from minigpt.learn.classroom.line_of_text import line_of_text
 from minigpt.learn.classroom.sentences import told
 from minigpt.learn.classroom.stubs import handed_out, parts
 from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_BEGUN, NOT_JUDGED, RIGHT, WRONG, Finding, Verdict
-from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.check_file import read, show_printed, try_all
 from minigpt.learn.judging.derived import not_derived
 from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child, printable
@@ -140,7 +139,6 @@ class _Judging:
             self.found(op, f"{op}_forward or {op}_backward is missing: the file needs both")
         if missing or not remote.operations():
             return
-        remote.child.lender.allowed = lent_to(remote.operations())
         report = Report(self.say)
         try_all(remote, report, self.seed)
         self.findings += [_finding(tried, result) for tried, result in report.wrong]

@@ -30,7 +30,6 @@ from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom.checking import MOST_SEEDS
 from minigpt.learn.classroom.language import tr
 from minigpt.learn.classroom.sentences import told, told_errors
-from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.check_file import read
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import RemoteFile
@@ -118,7 +117,6 @@ def claim(options: ClaimOptions) -> bool:
     stories = corpus()
     with Child(options.time_limit) as child:
         file = RemoteFile(child, path, text)
-        child.lender.allowed = lent_to(file.operations())
         change = _change(file, path)
         print(tr("Tried: {what}. {n} seeds from {first}, {steps} updates each.", what=change.what, n=options.seeds,
                  first=first, steps=options.steps))  # fmt: skip

@@ -17,7 +17,6 @@ from minigpt.gradcheck.judge import Trial, judge
 from minigpt.gradcheck.results import Result
 from minigpt.gradcheck.rules import ANOTHER_TIME
 from minigpt.jobs.check import Report, check_seconds, check_seed, pair_of
-from minigpt.learn.judging.borrowing import lent_to
 from minigpt.learn.judging.derived import calls_of_operations, not_derived
 from minigpt.learn.judging.in_place import in_place
 from minigpt.learn.sandbox.process import CALL_SECONDS, WHOLE_SECONDS, Child, printable
@@ -57,7 +56,6 @@ def run(
         remote = RemoteFile(child, path, text)
         with ops.using(remote.module):
             pass  # it refuses a file with no pair, or with half of one
-        child.lender.allowed = lent_to(remote.operations())
         say(child.says)
         say(f"Seed {seed}.")
         report = Report(say, all_cases)
@@ -168,8 +166,7 @@ def watched(trials: Iterator[Trial], remote: RemoteFile) -> Iterator[Trial]:
 
 def show_printed(child: Child, say: Callable[[str], None]) -> None:
     """What the file printed, as text of printable characters, at most ten lines."""
-    text = child.printed.beginning.decode("utf-8", "replace")
-    lines = text.splitlines()
+    lines = child.printed.splitlines()
     if not lines:
         return
     say("Your file printed:")

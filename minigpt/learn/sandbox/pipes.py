@@ -13,31 +13,17 @@ SHOWN_BYTES = 2_000  # of what a file prints
 CHUNK = 65536
 
 
-class Printed:
-    """What a process prints: how many bytes, and the beginning of them. limit: more than so many are too much."""
-
-    def __init__(self, limit: int):
-        self.limit = limit
-        self.beginning = b""
-        self.size = 0
-
-    def add(self, data: bytes) -> None:
-        """The process has printed this."""
-        self.size += len(data)
-        self.beginning += data[: SHOWN_BYTES - len(self.beginning)]
-
-    @property
-    def too_much(self) -> bool:
-        """Is it more than the limit?"""
-        return self.size > self.limit
-
-
 class Pipes:
-    """The streams of a process. printed: what it prints; it is killed where that is too much."""
+    """The streams of a process.
 
-    def __init__(self, process, printed: Printed):
+    printed: the beginning of what it prints. most_printed: more bytes than this are too much; the process is killed.
+    """
+
+    def __init__(self, process, most_printed: int):
         self._process = process
-        self.printed = printed
+        self.printed = b""
+        self.printed_too_much = False
+        self._left = most_printed
         self._buffer = bytearray()
         self._replies = queue.Queue(maxsize=64)  # chunks; the last one is empty
         self._requests = queue.SimpleQueue()
@@ -90,8 +76,10 @@ class Pipes:
     def _read_printed(self):
         with contextlib.suppress(OSError, ValueError):
             while data := self._process.stderr.read1(CHUNK):
-                self.printed.add(data)
-                if self.printed.too_much:
+                self.printed += data[: SHOWN_BYTES - len(self.printed)]
+                self._left -= len(data)
+                if self._left < 0:
+                    self.printed_too_much = True
                     self._process.kill()
                     return
 

@@ -18,7 +18,7 @@ from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.learn.sandbox import limits, wire
 from minigpt.learn.sandbox.lending import Lender
-from minigpt.learn.sandbox.pipes import Pipes, Printed
+from minigpt.learn.sandbox.pipes import Pipes
 from minigpt.ops.random_keys import Key
 
 CALL_SECONDS = 10.0  # for one call, and for running the file itself
@@ -41,8 +41,8 @@ class Child:
 
     Every request raises RaisedElsewhere where the process does not answer as it must; `failure` keeps the reason, and
     no later request is sent. seconds: for everything; call_seconds: for one request. sandbox: "auto", "bubblewrap" or
-    "plain", as in `limits.start`; says: which it is, and what is not protected. printed: what the file printed. lender:
-    decides which operations the file may borrow; at first none.
+    "plain", as in `limits.start`; says: which it is, and what is not protected. lender: decides which operations the
+    file may borrow; at first none.
     """
 
     def __init__(self, seconds: float = WHOLE_SECONDS, call_seconds: float = CALL_SECONDS, sandbox: str = "auto"):
@@ -51,7 +51,6 @@ class Child:
         self.sandbox = sandbox
         self.says = ""
         self.failure = ""
-        self.printed = Printed(MAX_PRINTED)
         self.dropped: list[int] = []  # numbers of caches that are not needed any more
         self.lender = Lender()
         self._wire = wire.Wire(Key, self.lender.as_borrowed)
@@ -71,10 +70,10 @@ class Child:
             self._answer("ready", {}, limits.START_SECONDS)
         except RaisedElsewhere as error:
             self.__exit__()
-            told = self.printed.beginning.decode("utf-8", "replace").strip().splitlines()
+            told = self.printed.strip().splitlines()
             why = f" ({told[-1][:200]})" if told else ""
             raise NotStarted(f"a process for your file cannot be started: {error}{why}") from error
-        self.printed = self._pipes.printed = Printed(MAX_PRINTED)
+        self._pipes.printed = b""  # by Python itself
         self._deadline = monotonic() + self.whole_seconds
         return self
 
@@ -95,7 +94,7 @@ class Child:
         if not POSIX:
             self._job = _job(self._process)
             self.says = self.says if self._job else self.says.replace("a job object", "no job object")
-        self._pipes = Pipes(self._process, self.printed)
+        self._pipes = Pipes(self._process, MAX_PRINTED)
 
     def __exit__(self, *_) -> None:
         self._kill()
@@ -163,6 +162,11 @@ class Child:
         text = self._pipes.read(n_text, deadline)
         return self._wire.unpack(text, self._pipes.read(n_numbers, deadline))
 
+    @property
+    def printed(self) -> str:
+        """The beginning of what the file has printed; all of it is there when the process has ended."""
+        return self._pipes.printed.decode("utf-8", "replace")
+
     def finish(self) -> None:
         """End the process when all is done; what it still has to say, such as a second answer, is a failure."""
         if self.failure:
@@ -172,7 +176,7 @@ class Child:
             self._pipes.read(1, monotonic() + min(self.call_seconds, 2))
             self.failure = f"It answered more than it was called for: {FORGED}"
         self._kill()
-        if self.printed.too_much and not self.failure:
+        if self._pipes.printed_too_much and not self.failure:
             self.failure = self._how_it_ended()
 
     def _fail(self, reason):
@@ -181,8 +185,8 @@ class Child:
         raise RaisedElsewhere(reason)
 
     def _how_it_ended(self):
-        if self.printed.too_much:
-            return f"It printed more than {self.printed.limit // 1_000_000} MB."
+        if self._pipes.printed_too_much:
+            return f"It printed more than {MAX_PRINTED // 1_000_000} MB."
         status = self._status()
         if status is None:
             return "It closed the judge's stream."

@@ -2,7 +2,6 @@
 
 with Child(seconds=60) as child:
     mine = RemoteFile(child, path, text)
-    child.lender.allowed = lent_to(mine.operations())      # what it may borrow from minigpt.ops
     mine.module.gelu_forward(x)                            # an operation: what stays in its process is the cache
     mine.function("merge")(words)                          # any function, with any values that can be sent
     mine.function("backward").lines(dout, values)          # line by line
@@ -24,6 +23,7 @@ from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
 from minigpt.gradcheck.results import Result
+from minigpt.learn.sandbox.lending import lent_to
 from minigpt.learn.sandbox.process import Child, one_line
 from minigpt.ops import reference
 
@@ -120,7 +120,8 @@ class RemoteFile:
 
     module: has the passes of the file as functions, with their own signatures; each call goes to the child. written:
     the passes that wrote into what they were given, and into what. signatures: of all functions of the file, by name.
-    calls: of its functions that are backward passes, the first ones. Raises InputError where the file cannot be run.
+    calls: of its functions that are backward passes, the first ones. It may borrow what gives none of its operations
+    away; `child.lender.allowed` is there to be changed. Raises InputError where the file cannot be run.
     """
 
     def __init__(self, child: Child, path: Path, text: str):
@@ -141,6 +142,7 @@ class RemoteFile:
         for op in ops.names:
             self._add(f"{op}_forward", self._forward(op, f"{op}_forward"))
             self._add(f"{op}_backward", self._backward(op, f"{op}_backward"))
+        child.lender.allowed = lent_to(self.operations())
 
     def function(self, name: str) -> RemoteFunction:
         """The function of this name. Raises InputError where the file has none."""
