@@ -11,12 +11,12 @@ from pathlib import Path
 
 from minigpt import gradcheck
 from minigpt.errors import InputError
-from minigpt.files.disk import typed, write_bytes
+from minigpt.files.disk import write_bytes
 from minigpt.gradcheck.judge import Trial
 from minigpt.gradcheck.results import HAPPY, Result
 from minigpt.jobs.check import Report
 from minigpt.jobs.option_fields import argument, option
-from minigpt.learn.classroom.commands import FOLDER, InFolder
+from minigpt.learn.classroom.commands import InFolder, command_line
 from minigpt.learn.classroom.language import language, tr
 from minigpt.learn.classroom.progress import Progress, Record, today
 from minigpt.learn.classroom.sentences import told, told_errors
@@ -369,13 +369,8 @@ def _first(step: str, piece: Piece, progress: Progress, folder: Path) -> None:
 
 def _note(record: Record, is_right: bool) -> None:
     """Remember a try; what was right once stays so, and later tries do not count."""
-    if record.solved:
-        return
-    record.tried += 1
-    if is_right:
-        record.solved = today()
-    else:
-        record.failed += 1
+    if not record.solved:
+        record.note(is_right)
 
 
 def _number(text: str, most: int, what: str) -> int:
@@ -392,6 +387,4 @@ def _definition(lines: list[str], number: int) -> str:
 
 
 def _command(words: str, folder: Path) -> str:
-    """A command line that can be typed as it stands."""
-    line = f"minigpt learn bug {words}".strip()
-    return line if str(folder) == FOLDER else f"{line} --folder {typed(folder)}"
+    return command_line(folder, "bug", words)

@@ -62,14 +62,20 @@ def page(rows: list[dict[str, Any]]) -> str:
     return f"{head}{view}<style>{STYLE}</style></head><body><h1>{title}</h1>{''.join(parts)}</body></html>\n"
 
 
+def by_learner(rows: list[dict[str, Any]]) -> tuple[list[str], dict[str, list[str | None]]]:
+    """The exercises, and for each learner the word for each of them; None where nothing was handed in."""
+    exercises = sorted({row["exercise"] for row in rows})
+    learners = sorted({row["learner"] for row in rows}, key=str.casefold)
+    words = {(row["learner"], row["exercise"]): row["word"] for row in rows}
+    return exercises, {learner: [words.get((learner, key)) for key in exercises] for learner in learners}
+
+
 def _table(rows):
     """Learners and exercises."""
-    exercises = sorted({row["exercise"] for row in rows})
-    words = {(row["learner"], row["exercise"]): row["word"] for row in rows}
+    exercises, learners = by_learner(rows)
     lines = ["<tr><th></th>" + "".join(f"<th>{escape(key)}</th>" for key in exercises) + "</tr>"]
-    for learner in sorted({row["learner"] for row in rows}, key=str.casefold):
-        cells = [_cell(words.get((learner, key))) for key in exercises]
-        lines.append(f"<tr><th>{escape(learner)}</th>{''.join(cells)}</tr>")
+    for learner, words in learners.items():
+        lines.append(f"<tr><th>{escape(learner)}</th>{''.join(map(_cell, words))}</tr>")
     legend = escape(tr("● right, ○ not right, – not begun, × no answer (it cannot be run, or its process failed)"))
     return f"<table>{''.join(lines)}</table><p>{legend}</p>"
 

@@ -147,7 +147,8 @@ def check(options: CheckOptions) -> bool:
             if len(files) == 1:
                 raise
             verdict = _cannot_be_run(exercise, str(error), options.json)
-        _note(progress, exercise, verdict)
+        if verdict.word not in (NOT_BEGUN, NOT_JUDGED):
+            progress[exercise.key].note(verdict.is_right)
         progress.save()
         verdicts.append(verdict)
         if not options.json:
@@ -250,6 +251,12 @@ def say_next(progress: Progress, folder: Path) -> None:
     print(tr("All of the course is done."))
 
 
+def command_line(folder: Path, *words: str) -> str:
+    """A command of `minigpt learn` that can be typed as it stands."""
+    line = " ".join(("minigpt learn", *filter(None, words)))
+    return line if str(folder) == FOLDER else f"{line} --folder {typed(folder)}"
+
+
 # --- parts of the commands -------------------------------------------------------------------------------------------
 
 
@@ -275,18 +282,6 @@ def _cannot_be_run(exercise: Exercise, why: str, quietly: bool) -> Verdict:
     if not quietly:
         print(told(why))
     return without_answer(exercise.key, NO_ANSWER, why)
-
-
-def _note(progress: Progress, exercise: Exercise, verdict: Verdict) -> None:
-    """Remember a check."""
-    record = progress[exercise.key]
-    if verdict.word in (NOT_BEGUN, NOT_JUDGED):
-        return
-    record.tried += 1
-    if verdict.is_right:
-        record.solved = record.solved or today()
-    else:
-        record.failed += 1
 
 
 def _say_whether_it_is_of_an_older_version(exercise: Exercise, path: Path, progress: Progress, folder: Path) -> None:
@@ -343,11 +338,7 @@ def _title(exercise: Exercise) -> str:
 
 
 def _command(action: str, lesson: Lesson, folder: Path, what: object = "") -> str:
-    """A command line that can be typed as it stands."""
-    words = ["minigpt learn", action, lesson.number, str(what)]
-    if str(folder) != FOLDER:
-        words.append(f"--folder {typed(folder)}")
-    return " ".join(word for word in words if word)
+    return command_line(folder, action, lesson.number, str(what))
 
 
 def _source_file(op: str) -> str:

@@ -27,7 +27,7 @@ from minigpt.files.disk import read_json, write_bytes
 from minigpt.jobs.check import check_seconds, check_seed
 from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom.checking import MOST_SEEDS, Limits, check_exercise
-from minigpt.learn.classroom.class_report import page
+from minigpt.learn.classroom.class_report import by_learner, page
 from minigpt.learn.classroom.language import padded, tr, width_of
 from minigpt.learn.classroom.sentences import told_errors
 from minigpt.learn.classroom.submissions import Submission, find_submissions
@@ -209,14 +209,11 @@ def _plain(cell: Any) -> Any:
 
 def _show(rows: list[dict], out: Path) -> None:
     """The table: a line for each learner."""
-    exercises = sorted({row["exercise"] for row in rows})
-    words = {(row["learner"], row["exercise"]): row["word"] for row in rows}
-    learners = sorted({row["learner"] for row in rows}, key=str.casefold)
-    width = max(width_of(learner) for learner in learners)
+    exercises, learners = by_learner(rows)
+    width = max(map(width_of, learners))
     print(f"{'':{width}}  " + "  ".join(exercises))
-    for learner in learners:
-        signs = [word_of(words.get((learner, key))) for key in exercises]
-        cells = [padded(sign, len(key)) for sign, key in zip(signs, exercises, strict=True)]
+    for learner, words in learners.items():
+        cells = [padded(word_of(word), len(key)) for word, key in zip(words, exercises, strict=True)]
         print(padded(learner, width) + "  " + "  ".join(cells).rstrip())
     right = sum(row["word"] == RIGHT for row in rows)
     print(tr("{right} of {n} are right. The page: {page}", right=right, n=len(rows), page=out / "report.html"))

@@ -36,6 +36,14 @@ class Record:
     answer_seen: bool = False
     own_answer: str = ""
 
+    def note(self, is_right: bool) -> None:
+        """Remember a check; the day on which it was right for the first time stays."""
+        self.tried += 1
+        if is_right:
+            self.solved = self.solved or today()
+        else:
+            self.failed += 1
+
 
 @dataclass
 class Progress:
