@@ -374,6 +374,7 @@ def test_grade_and_claim_in_korean(korean, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "제출물 2개, 채점할 것 2개" in said and "2개 가운데 1개가 맞습니다." in said
     assert "김민지  맞음" in said and "Lee     응답 없음" in said
+    assert "\n샌드박스: " in said and "Sandbox" not in said
     page = (out / "report.html").read_text(encoding="utf-8")
     for text in (
         '<html lang="ko">',

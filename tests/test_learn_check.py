@@ -286,6 +286,7 @@ def test_a_class_is_graded_and_the_same_again(a_class, tmp_path, monkeypatch, ca
     assert words["Lee", "01_tied_weights"] == words["Lee", "12_min_p"] == WRONG
     assert words["Park", "01_tied_weights"] == NOT_BEGUN and words["Park", "12_min_p"] == NO_ANSWER
     assert "2 of 6 are right" in said and "6 to be judged" in said
+    assert said.count("\nSandbox: ") == 1, "what held the files in"
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "Kim 민지" in page and "this is not Python" in page and "http" not in page
     lines = (out / "verdicts.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)

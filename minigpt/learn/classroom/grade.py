@@ -29,7 +29,7 @@ from minigpt.jobs.option_fields import argument, option
 from minigpt.learn.classroom.checking import MOST_SEEDS, Limits, check_exercise
 from minigpt.learn.classroom.class_report import by_learner, page
 from minigpt.learn.classroom.language import padded, tr, width_of
-from minigpt.learn.classroom.sentences import told_errors
+from minigpt.learn.classroom.sentences import told, told_errors
 from minigpt.learn.classroom.submissions import Submission, find_submissions
 from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_JUDGED, RIGHT, without_answer, word_of
 from minigpt.learn.judging.check_file import MAX_BYTES
@@ -208,12 +208,14 @@ def _plain(cell: Any) -> Any:
 
 
 def _show(rows: list[dict], out: Path) -> None:
-    """The table: a line for each learner."""
+    """The table: a line for each learner; and below it what held the files in."""
     exercises, learners = by_learner(rows)
     width = max(map(width_of, learners))
     print(f"{'':{width}}  " + "  ".join(exercises))
     for learner, words in learners.items():
         cells = [padded(word_of(word), len(key)) for word, key in zip(words, exercises, strict=True)]
         print(padded(learner, width) + "  " + "  ".join(cells).rstrip())
+    for says in sorted({row["sandbox"] for row in rows if row["sandbox"]}):
+        print(told(says))
     right = sum(row["word"] == RIGHT for row in rows)
     print(tr("{right} of {n} are right. The page: {page}", right=right, n=len(rows), page=out / "report.html"))
