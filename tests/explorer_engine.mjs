@@ -13,7 +13,6 @@ const { verdictOf } = await import(folder + "differences.js");
 const { putInTable } = await import(folder + "ops/table.js");
 const { Tensor } = await import(folder + "tensor.js");
 const { openTokenizer } = await import(folder + "tokenizer.js");
-const { WORD } = await import(folder + "tokenizers/bytes.js");
 const weights = await import(folder + "weights.js");
 
 let models = {};
@@ -80,24 +79,14 @@ const functions = {
   },
   encode(spec, texts) {
     const tokenizer = openTokenizer(spec);
-    return texts.map((text) => {
-      const { ids, unknown } = tokenizer.encode(text);
-      return { ids, unknown, decoded: tokenizer.decode(ids) };
-    });
+    return texts.map((text) => tokenizer.encode(text));
   },
   assigned(characters) {
     return characters.filter((character) => !/\p{Unassigned}/u.test(character));
   },
-  words(texts) {
-    return texts.map((text) => text.match(WORD));
-  },
-  decode(spec, lists) {
+  words(spec, texts) {
     const tokenizer = openTokenizer(spec);
-    return lists.map((ids) => tokenizer.decode(ids));
-  },
-  show(spec, ids) {
-    const tokenizer = openTokenizer(spec);
-    return ids.map((id) => tokenizer.show(id));
+    return texts.map((text) => text.match(tokenizer.word));
   },
   halves(bits, dtype) {
     return weights.numbersOf(Uint16Array.from(bits), dtype);

@@ -1,4 +1,4 @@
-"""The explorer's tokenizers in JavaScript, run by node: the same ids and the same texts as the package's."""
+"""The explorer's tokenizers in JavaScript, run by node: the same ids as the package's; and how tokens are written."""
 
 import random
 import shutil
@@ -8,7 +8,8 @@ import explorer_engine
 import pytest
 import regex
 
-from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
+from minigpt.learn.explorer.entries import tokenizer_entry
+from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 from minigpt.tokenizer.gpt2 import END_OF_TEXT, WORD, spell
 
 SPACES = regex.findall(r"\s", "".join(map(chr, range(0x3001))))  # all the white space that the pattern knows
@@ -48,13 +49,6 @@ def bytes_tokenizer():
     return GPT2Tokenizer.train(LEARNED, 480, progress=False)
 
 
-def spec_of(tokenizer, kind):
-    """A tokenizer as the page holds it."""
-    merges = [f"{left} {right}" for left, right in getattr(tokenizer, "merges", [])]
-    special = {token: tokenizer.ids[token] for token in tokenizer.special}
-    return {"kind": kind, "vocab": tokenizer.ids, "merges": merges, "special": special}
-
-
 def all_characters(version=unicodedata):
     """All characters of this version of Unicode, without those for private use."""
     return [chr(c) for c in range(0x110000) if version.category(chr(c)) not in ("Cn", "Cs", "Co")]
@@ -74,14 +68,12 @@ def random_texts(n_texts):
 
 def test_byte_level_ids_are_those_of_the_package(run, bytes_tokenizer):
     texts = [*HARD, *random_texts(1500)]
-    (found,) = run(["encode", spec_of(bytes_tokenizer, "byte-level"), texts])
+    (found,) = run(["encode", tokenizer_entry(bytes_tokenizer), texts])
     for text, one in zip(texts, found, strict=True):
-        assert one["ids"] == bytes_tokenizer.encode(text), repr(text)
-        assert one["decoded"] == text
-        assert one["unknown"] == []
+        assert one == {"ids": bytes_tokenizer.encode(text), "unknown": []}, repr(text)
 
 
-def test_every_character_is_split_as_in_the_package(run):
+def test_every_character_is_split_as_in_the_package(run, bytes_tokenizer):
     """The pattern knows a letter, a digit, white space and all else: every assigned character is tried between words.
 
     A space stands before and after each, so that one of the wrong kind is cut off at another place.
@@ -91,66 +83,64 @@ def test_every_character_is_split_as_in_the_package(run):
     assert len(characters) > 100_000
     texts = [f"a{one}1 {one}! {one} " for one in characters]
     texts = ["|".join(texts[i : i + 500]) for i in range(0, len(texts), 500)]
-    (found,) = run(["words", texts])
+    (found,) = run(["words", tokenizer_entry(bytes_tokenizer), texts])
     for text, words in zip(texts, found, strict=True):
         assert words == WORD.findall(text)
 
 
-def test_any_ids_are_decoded_as_in_the_package(run, bytes_tokenizer):
-    rng = random.Random(1)
-    vocab_size = bytes_tokenizer.vocab_size
-    lists = [[i] for i in range(vocab_size)]
-    lists += [rng.choices(range(vocab_size), k=rng.randrange(12)) for _ in range(300)]
-    lists += [bytes_tokenizer.encode("곰🐻\ufeff")[start:end] for start in range(6) for end in range(start, 12)]
-    (found,) = run(["decode", spec_of(bytes_tokenizer, "byte-level"), lists])
-    for ids, text in zip(lists, found, strict=True):
-        assert text == bytes_tokenizer.decode(ids), ids
-
-
-def test_labels_show_spaces_and_bytes(run, bytes_tokenizer):
-    spec = spec_of(bytes_tokenizer, "byte-level")
-    for token in (spell("곰"), spell("곰")[1:], spell(" 곰") + spell("이")[:2]):
-        spec["vocab"] = {**spec["vocab"], token: len(spec["vocab"])}
+def test_labels_show_spaces_and_bytes(bytes_tokenizer):
+    known = set(bytes_tokenizer.tokens)
+    more = [spell("곰"), spell("곰")[1:], spell(" 곰") + spell("이")[:2], spell("\x85a\u200b")]
+    tokens = [*bytes_tokenizer.tokens[:-1], *(token for token in more if token not in known), END_OF_TEXT]
+    tokenizer = GPT2Tokenizer(tokens, bytes_tokenizer.merges)
     shown = {
         "Ġ": "␣", "Ċ": "⏎", "a": "a", "ĉ": "⇥", "č": "U+000D", "ê": r"\xea", "Ģ": r"\x80", "Ġt": "␣t",
         END_OF_TEXT: END_OF_TEXT, "ê³°": "곰", "³°": r"\xb3\xb0", "Ġê³°ìĿ": r"␣곰\xec\x9d",
+        spell("\x85a\u200b"): "U+0085aU+200B",
     }  # fmt: skip
-    (found,) = run(["show", spec, [spec["vocab"][token] for token in shown]])
-    assert found == list(shown.values())
+    labels = tokenizer_entry(tokenizer)["labels"]
+    assert [labels[tokenizer.ids[token]] for token in shown] == list(shown.values())
+
+
+def test_labels_of_words_show_where_a_word_ends():
+    tokenizer = GPT1Tokenizer.train(LEARNED, 260, pipeline="rules", progress=False)
+    labels = tokenizer_entry(tokenizer)["labels"]
+    shown = {"a": "a", "a</w>": "a␣", ",</w>": ",␣", "\n</w>": "⏎", "<unk>": "<unk>"}
+    assert [labels[tokenizer.ids[token]] for token in shown] == list(shown.values())
+    assert all(labels)
 
 
 def test_what_has_no_bytes_is_named_and_left_out(run, bytes_tokenizer):
-    spec = spec_of(bytes_tokenizer, "byte-level")
+    spec = tokenizer_entry(bytes_tokenizer)
     few = {**spec, "vocab": {token: i for token, i in spec["vocab"].items() if token not in ("z", "Ã")}}
     calls = [["encode", spec, ["a\ud83d b\ud83d\udc3b"]], ["encode", few, ["fizz a", "é"]]]
     (half,), (missing, bytes_missing) = run(*calls)
-    assert half == {"ids": bytes_tokenizer.encode("a b🐻"), "unknown": ["\ud83d"], "decoded": "a b🐻"}
-    assert missing == {"ids": bytes_tokenizer.encode("fi a"), "unknown": ["z"], "decoded": "fi a"}
+    assert half == {"ids": bytes_tokenizer.encode("a b🐻"), "unknown": ["\ud83d"]}
+    assert missing == {"ids": bytes_tokenizer.encode("fi a"), "unknown": ["z"]}
     assert bytes_missing["unknown"] == [r"\xc3"]
 
 
 def test_a_space_before_the_text_where_the_vocabulary_wants_one(run, bytes_tokenizer):
     texts = ["bear", " bear", "", "\nbear"]
     with_space = GPT2Tokenizer(bytes_tokenizer.tokens, bytes_tokenizer.merges, prefix_space=True)
-    spec = {**spec_of(bytes_tokenizer, "byte-level"), "prefix_space": True}
-    (found,) = run(["encode", spec, texts])
+    (found,) = run(["encode", tokenizer_entry(with_space), texts])
     assert [one["ids"] for one in found] == [with_space.encode(text) for text in texts]
     assert found[0]["ids"] != bytes_tokenizer.encode("bear")
 
 
 def test_characters(run):
     tokenizer = CharTokenizer.train(LEARNED + "🐻01")
-    spec = spec_of(tokenizer, "char")
+    spec = tokenizer_entry(tokenizer)
     known = ["", "bear 10", "곰이 🐻\n", "a  a"]
     unknown = ["bäär", "🦊🐻🦊", "\ud83d"]
-    found, shown = run(["encode", spec, [*known, *unknown]], ["show", spec, tokenizer.encode(" \na곰")])
+    (found,) = run(["encode", spec, [*known, *unknown]])
     for text, one in zip(known, found, strict=False):
-        assert one == {"ids": tokenizer.encode(text), "unknown": [], "decoded": text}
+        assert one == {"ids": tokenizer.encode(text), "unknown": []}
     for text, one in zip(unknown, found[len(known) :], strict=True):
         assert one["unknown"] == tokenizer.unknown_in(text)
         left = "".join(character for character in text if character in tokenizer.ids)
         assert one["ids"] == tokenizer.encode(left)
-    assert shown == ["␣", "⏎", "a", "곰"]
+    assert [spec["labels"][i] for i in tokenizer.encode(" \na곰")] == ["␣", "⏎", "a", "곰"]
 
 
 def test_another_kind_is_refused(run):

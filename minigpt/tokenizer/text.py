@@ -84,10 +84,12 @@ def tables() -> dict[str, dict]:
     """What "rules" looks up, for an implementation in another language.
 
     "repair": {character: what stands for it}, without halves of surrogate pairs, for each of which U+FFFD stands;
-    "special": {chunk: its words}.
+    "ascii": {mark: how it is written in ASCII}; "special": {chunk: its words}; "patterns": regular expressions by name.
     """
     repair = {chr(code): stands for code, stands in _REPAIR.items() if not 0xD800 <= code < 0xE000}
-    return {"repair": repair, "special": _SPECIAL}
+    patterns = {"run": _RUN_OF_ONE_MARK, "front": _FRONT, "back": _BACK, "middle": _MIDDLE}
+    sources = {name: pattern.pattern for name, pattern in patterns.items()}
+    return {"repair": repair, "ascii": _TO_ASCII, "special": _SPECIAL, "patterns": sources}
 
 
 # ------------------------------------------------------------------------------------------------- as OpenAI wrote it

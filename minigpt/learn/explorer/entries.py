@@ -6,11 +6,13 @@ import numpy as np
 
 from minigpt.errors import InputError
 from minigpt.learn.explorer import packing
+from minigpt.learn.explorer.labels import label
 from minigpt.learn.explorer.subject import Subject
 from minigpt.learn.museum.pieces import pieces
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer
 from minigpt.tokenizer import text as text_rules
-from minigpt.tokenizer.gpt2 import spell
+from minigpt.tokenizer.gpt2 import CHARACTER_OF
+from minigpt.tokenizer.words import WORD
 
 KINDS_OF_TOKENIZER = {GPT2Tokenizer: "byte-level", CharTokenizer: "char", GPT1Tokenizer: "words"}
 
@@ -37,49 +39,37 @@ def model_entry(one: Subject) -> dict[str, Any]:
 
 
 def tokenizer_entry(tokenizer: Tokenizer) -> dict[str, Any]:
-    """A tokenizer: its kind, vocabulary, merges and special tokens; of GPT-1's also the rules by which words are split.
+    """A tokenizer: its kind, vocabulary, merges, special tokens and labels, and the rules by which it splits a text.
 
-    They are the built-in ones, also where ftfy and spaCy stand in for them here: a few words may get other ids. Raises
-    InputError for a tokenizer that the page does not know.
+    GPT-1's rules are the built-in ones, also where ftfy and spaCy stand in for them here: a few words may get other
+    ids. Raises InputError for a tokenizer that the page does not know.
     """
     if type(tokenizer) not in KINDS_OF_TOKENIZER:
         kinds = "GPT-1's, GPT-2's or one of characters"
         raise InputError(f"the page encodes with a vocabulary of {kinds}: show this model with --record")
-    merges = [f"{left} {right}" for left, right in getattr(tokenizer, "merges", [])]
-    entry = {"kind": KINDS_OF_TOKENIZER[type(tokenizer)], "vocab": tokenizer.ids, "merges": merges}
-    entry["special"] = {token: tokenizer.ids[token] for token in tokenizer.special}
-    entry["unknown"] = tokenizer.unknown_id
-    entry["prefix_space"] = getattr(tokenizer, "prefix_space", False)
-    if isinstance(tokenizer, GPT1Tokenizer):
-        entry["rules"] = text_rules.tables()
-    return entry
+    kind = KINDS_OF_TOKENIZER[type(tokenizer)]
+    return {
+        "kind": kind,
+        "vocab": tokenizer.ids,
+        "merges": [f"{left} {right}" for left, right in tokenizer.merges],
+        "special": {token: tokenizer.ids[token] for token in tokenizer.special},
+        "unknown": tokenizer.unknown_id,
+        "prefix_space": getattr(tokenizer, "prefix_space", False),
+        "labels": [label(tokenizer, i) for i in range(tokenizer.vocab_size)],
+        "rules": RULES[kind](),
+    }
 
 
-def _names_are_bytes(tokenizer: Tokenizer) -> bool:
-    """Do the names of its tokens write a character for each byte, as GPT-2's do, and so `Ġ` for a space?"""
-    of_a_space = tokenizer.ids.get(spell(" "))
-    return of_a_space is not None and tokenizer.decode([of_a_space]) == " "
+def _rules_of_bytes() -> dict[str, str]:
+    """bytes: the character of each byte, in their order; word: the pattern of a word, in JavaScript's spelling.
 
-
-def spelling_entry(tokenizer: Tokenizer, ids: set[int]) -> dict[str, Any]:
-    """A tokenizer that can only show these tokens: it has no other words, and joins nothing.
-
-    One that the page does not know is written as one of bytes, in which each token spells its own name; one of bytes
-    that a tokenizer.json describes is one.
+    JavaScript's own \\s counts U+FEFF, and leaves U+0085 out: it has another name for the white space of Unicode.
     """
-    if type(tokenizer) not in KINDS_OF_TOKENIZER:
-        special = {token: tokenizer.ids[token] for token in tokenizer.special if tokenizer.ids[token] in ids}
-        spelled = str if _names_are_bytes(tokenizer) else spell
-        vocabulary = {spelled(tokenizer.token(i)): i for i in sorted(ids - set(special.values()))}
-        entry = {"kind": "byte-level", "vocab": vocabulary | special, "merges": [], "special": special}
-        return entry | {"unknown": tokenizer.unknown_id, "prefix_space": False}
-    entry = tokenizer_entry(tokenizer)
-    for tokens in ("vocab", "special"):
-        entry[tokens] = {token: i for token, i in entry[tokens].items() if i in ids}
-    entry["merges"] = []
-    if "rules" in entry:
-        entry["rules"] = {name: {} for name in entry["rules"]}
-    return entry
+    pattern = WORD.pattern.replace(r"\s", r"\p{White_Space}").replace(r"\S", r"\P{White_Space}")
+    return {"bytes": "".join(CHARACTER_OF[byte] for byte in range(256)), "word": pattern}
+
+
+RULES = {"byte-level": _rules_of_bytes, "char": dict, "words": text_rules.tables}
 
 
 def mistake_entries() -> dict[str, dict[str, Any]]:

@@ -6,7 +6,8 @@
      "pre_norm": is its stream only added to, and never normalised?
      "tells_words": has it a head for words? a body alone has no targets (-100), and null stands for its loss, for its
      gradients, and for what the lens reads
-     "tokenizer": one that can only show the tokens named here, "ids": [id], "targets": [id or -100], "loss",
+     "labels": {id: how its token is written, for every one that is named here},
+     "ids": [id], "targets": [id or -100], "loss",
      "dtype": "float16", "numbers": packed numbers of all tensors,
      "values": [{"name", "kind": "activation", "shape",
                  "value": {"offset", "scale"}, "gradient": {"offset", "scale"},   both null where there was no room
@@ -24,7 +25,7 @@ import numpy as np
 from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.learn.explorer import packing
-from minigpt.learn.explorer.entries import spelling_entry
+from minigpt.learn.explorer.labels import label
 from minigpt.learn.explorer.named_pass import NamedPass, Value, is_post_norm, named_pass, named_states, stream_names
 from minigpt.learn.explorer.subject import Subject
 from minigpt.models.family.decoder import Decoder
@@ -90,7 +91,7 @@ def record(subject: Subject, text: str) -> dict[str, Any]:
         "after_gpt2": isinstance(model, Decoder),
         "pre_norm": not is_post_norm(model),
         "tells_words": model.tells_words,
-        "tokenizer": spelling_entry(tokenizer, shown | set(ids)),
+        "labels": {i: label(tokenizer, i) for i in sorted(shown | set(ids))},
         "ids": ids,
         "targets": targets,
         "loss": done.loss,

@@ -34,7 +34,7 @@ export class Model {
 }
 
 // json: the content of the page's "models" script -> [Model]
-// model.tokenizer: { encode(text) -> { ids: [number], unknown: [string] }, decode(ids) -> string, show(id) -> string }
+// model.tokenizer: see `openTokenizer`
 export async function openModels(json) {
   const tokenizers = json.tokenizers.map(openTokenizer);
   const models = [];

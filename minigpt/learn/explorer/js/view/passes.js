@@ -22,7 +22,7 @@ function kept(key, compute) {
 export function readText(model, text) {
   const { ids, unknown } = model.tokenizer.encode(text);
   const room = model.config.n_positions ?? ids.length;
-  return { ids: ids.slice(0, room), unknown: unknown ?? [], left: Math.max(ids.length - room, 0) };
+  return { ids: ids.slice(0, room), unknown, left: Math.max(ids.length - room, 0) };
 }
 
 // The models, or recordings, that are shown.
@@ -46,7 +46,7 @@ export function makeViews(sources) {
 
 function makeView(model, number) {
   const read = readText(model, state.text);
-  const show = (id) => model.tokenizer.show(id);
+  const show = (id) => model.tokenizer.labels[id];
   const view = {
     key: `m${number}`,
     model,

@@ -1,7 +1,6 @@
 // Views of a recorded pass: a larger model was computed elsewhere, and the page shows those numbers.
 
 import { Tensor, sizeOf } from "../tensor.js";
-import { openTokenizer } from "../tokenizer.js";
 import { bytesOfBase64, inflate, joinPlanes, numbersOf } from "../weights.js";
 
 // recorded: the list in the page -> [recording], with all numbers unpacked
@@ -41,7 +40,7 @@ async function openRecording(one) {
   }
   const { name, title, config } = one;
   const model = { name, title, config, kind: config.model_type, preNorm: one.pre_norm };
-  return { ...one, recorded: true, values, model, tokenizer: openTokenizer(one.tokenizer) };
+  return { ...one, recorded: true, values, model };
 }
 
 function cutOut(numbers, { offset, scale }, shape) {
@@ -51,8 +50,8 @@ function cutOut(numbers, { offset, scale }, shape) {
 
 // A view of a recording, with what `makeViews` gives for a model that computes.
 export function recordedView(recording, number, position) {
-  const { model, ids, targets, loss, values, tokenizer } = recording;
-  const show = (id) => tokenizer.show(id);
+  const { model, ids, targets, loss, values, labels } = recording;
+  const show = (id) => labels[id];
   const at = Math.min(position, ids.length - 1);
   const layers = recording.lens.map((layer) => layer.top);
   const chances = (layer, t) => layers[layer]?.[t] ?? [];
