@@ -146,3 +146,11 @@ def test_the_parts_of_a_batch_have_the_loss_of_the_whole():
     for part in (batch.rows(slice(0, 1)), batch.rows(slice(1, 4))):
         parts += model.loss(part.ids, part.targets, normalizer=batch.n_targets, **part.inputs)[0]
     assert parts == pytest.approx(whole, rel=1e-12)
+
+
+def test_a_body_with_a_pooler_has_no_scores_of_a_text():
+    body = BERT(BERTConfig(vocab_size=11, n_positions=8, n_embd=6, n_layer=1, n_head=2, form="Model"))
+    ids = np.arange(5)[None]
+    assert body.pooled(ids).shape == (1, 6)
+    with pytest.raises(InputError, match="no scores of a text"):
+        body.sentence_scores(ids)

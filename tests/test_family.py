@@ -262,6 +262,9 @@ def test_a_teacher_that_does_not_fit_its_student_is_refused():
         student.learn_from(small("albert"))
     with pytest.raises(InputError, match="GPT1 cannot teach"):
         student.learn_from(small("gpt1"))
+    without_positions = small("deberta", position_biased_input=False, decoder_passes=0)
+    with pytest.raises(InputError, match="DeBERTa cannot teach"):
+        DistilBERT.student_of(without_positions)
     with pytest.raises(InputError, match="the teacher has vocab_size 12, and the student 11"):
         student.learn_from(small("bert", vocab_size=12))
     with pytest.raises(InputError, match="the teacher has 4 positions, and the student 8"):

@@ -255,6 +255,26 @@ def test_an_upstream_gradient_that_does_not_fit_is_refused_also_of_composites(ba
                 getattr(ops, f"{op}_backward")(BAD_DOUTS[bad](dout), cache)
 
 
+def test_what_is_no_array_is_refused_as_an_upstream_gradient_also_where_it_has_a_shape_and_a_dtype():
+    class Foreign:
+        shape, dtype = (), "float32"
+
+    _, cache = ops.cross_entropy_forward(np.zeros((2, 3)), np.array([0, 1]))
+    with pytest.raises(InputError, match="dloss is a Foreign|dout is a Foreign"):
+        ops.cross_entropy_backward(Foreign(), cache)
+
+
+@pytest.mark.parametrize("line", [None, "", "x, not a shape line", "x (a,B) -> out (a)"])
+def test_what_is_no_shape_line_is_a_value_error(line):
+    def forward(x):
+        return x
+
+    forward.__doc__ = line
+    with pytest.raises(ValueError, match="shape line"):
+        inputs, _ = shapes.of(forward)
+        inputs[0].shape()
+
+
 def test_a_key_whose_bits_are_an_array_says_nothing_of_the_output():
     """Two threads share what is remembered: one may go back before the other has noted what its forward returned."""
     key = Key(np.array([1], np.uint32))

@@ -286,6 +286,12 @@ def test_a_trained_vocabulary_has_its_size_its_characters_and_common_words():
     assert Unigram.of(content).encode("▁that▁mat\n") == model.encode("▁that▁mat\n")
 
 
+def test_a_model_without_a_piece_for_what_is_unknown_is_no_file_of_sentencepiece():
+    model = Unigram(["a", "b"], [-1.0, -2.0], unknown_id=None)
+    with pytest.raises(InputError, match="a piece for what is unknown"):
+        model.to_file()
+
+
 def test_a_text_is_counted_by_its_words_and_gives_no_more_pieces_than_it_has():
     model = Unigram.train("the cat\nthe  cats", 500, progress=False)
     assert model.tokens == Unigram.train({"▁the": 2, "▁cat": 1, "▁cats": 1}, 500, progress=False).tokens

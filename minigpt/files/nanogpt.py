@@ -70,7 +70,7 @@ def tensors(folder: Path) -> dict[str, np.ndarray]:
 
 def _shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     """The shapes of the tensors under their names without prefixes."""
-    return {_plain(name): shape for name, shape in checkpoint.shapes(folder).items()}
+    return {_plain(name): shape for name, shape in (checkpoint.shapes(folder) or {}).items()}
 
 
 def _is_turned(shapes: dict[str, tuple[int, ...]]) -> bool:

@@ -52,7 +52,7 @@ class Arguments:
         self.inputs, outputs = shapes.parse(self.line)
         self.output = outputs[0]
         self.signature = inspect.signature(forward)
-        self._outputs: dict[tuple, set] = {}  # what a cache looks like -> (shape, dtype) of what forward returned
+        self._outputs: dict[tuple | None, set] = {}  # what a cache looks like -> (shape, dtype) of forward's result
 
     # --- forward -----------------------------------------------------------------------------------------------------
 
@@ -276,7 +276,9 @@ class Arguments:
         if is_plain and (shape, dtype) in outputs:
             return
         out_is_a_number = not self.output.axes
-        is_number_in_array = is_plain and shape == () and (is_float(dtype) or dtype.kind in "iu")
+        is_number_in_array = False
+        if is_plain and shape == () and isinstance(dtype, np.dtype):
+            is_number_in_array = is_float(dtype) or dtype.kind in "iu"
         if out_is_a_number and (is_number(dout) or is_number_in_array):
             return
         out = self.output.name
@@ -351,7 +353,7 @@ def _look(cache: Any) -> tuple | None:
     """
     if cache is None:
         return None
-    arrays = []
+    arrays: list[tuple | None] = []
     for field in cache:
         if is_key(field):
             continue

@@ -50,8 +50,14 @@ class Tensor(NamedTuple):
 
 
 def factors(axis: str) -> tuple[int, str]:
-    """An axis of a shape line as a number and letters: "3C" is (3, "C"), "C" is (1, "C"), "1" is (1, "")."""
-    times, letters = re.fullmatch(r"(\d*)([A-Z]*)", axis).groups()
+    """An axis of a shape line as a number and letters: "3C" is (3, "C"), "C" is (1, "C"), "1" is (1, "").
+
+    Raises ValueError for another text.
+    """
+    found = re.fullmatch(r"(\d*)([A-Z]*)", axis)
+    if found is None:
+        raise ValueError(f"not an axis of a shape line, such as C or 3C: {axis!r}")
+    times, letters = found.groups()
     return int(times or 1), letters
 
 
@@ -75,7 +81,7 @@ def _tensors(side):
 
 def of(function: Callable) -> tuple[list[Tensor], list[Tensor]]:
     """`parse` of the first line of a function's docstring. Raises ValueError where that is no shape line."""
-    first_line = inspect.getdoc(function).splitlines()[0]
+    first_line, _, _ = (inspect.getdoc(function) or "").partition("\n")
     return parse(first_line)
 
 
@@ -93,7 +99,7 @@ def examples(
     Raises ValueError as `of` does.
     """
     rng = np.random.default_rng(seed)
-    values = dict(NUMBERS)
+    values: dict[str, Any] = dict(NUMBERS)
     for tensor in of(function)[0]:
         if tensor.optional and not optional:
             continue

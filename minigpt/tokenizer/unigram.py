@@ -64,7 +64,7 @@ class Unigram:
         rounds: bool = True,
     ):
         self.tokens = list(tokens)
-        self.scores = np.float32(scores).tolist() if rounds else list(scores)
+        self.scores: list[float] = np.asarray(scores, np.float32).tolist() if rounds else list(scores)
         self.kinds = [spiece.NORMAL] * len(self.tokens) if kinds is None else list(kinds)
         self.ids = {token: i for i, token in enumerate(self.tokens)}
         self.unknown_id = unknown_id
@@ -94,7 +94,12 @@ class Unigram:
         return cls(tokens, scores, kinds, unknown_id=unknown_id, byte_fallback=content.trainer.byte_fallback)
 
     def to_file(self, normalizer: spiece.NormalizerSpec = spiece.IDENTITY) -> spiece.SentencePieceFile:
-        """The model as a file of SentencePiece, whose package cuts texts into the same pieces."""
+        """The model as a file of SentencePiece, whose package cuts texts into the same pieces.
+
+        Raises InputError where nothing stands for what is unknown.
+        """
+        if self.unknown_id is None:
+            raise InputError("a file of SentencePiece has a piece for what is unknown, and this vocabulary has none")
         trainer = spiece.TrainerSpec(
             vocab_size=len(self.tokens),
             byte_fallback=self.byte_fallback,

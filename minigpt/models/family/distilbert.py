@@ -5,7 +5,7 @@ teacher finds every word, and where its last state points (section 2). Without a
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from minigpt import ops
 from minigpt.device.arrays import Array
@@ -80,13 +80,13 @@ class DistilBERT(Encoder):
     teacher: tuple[Encoder, ...] = ()
 
     @classmethod
-    def student_of(cls, teacher: LanguageModel, **changes) -> "DistilBERT":
+    def student_of(cls, teacher: LanguageModel, **changes) -> Self:
         """A student with half of the layers of this teacher: the first, the third, and so on (section 2).
 
         The row of segment 0, which the teacher adds everywhere, is added to the student's positions. changes:
         configuration values to replace. Raises InputError as `learn_from` does.
         """
-        check_teacher(teacher)
+        encoder = check_teacher(teacher)
         values = {name: getattr(teacher.config, name) for name in TAKEN}
         values |= {"n_layer": max(1, teacher.config.n_layer // 2)} | changes
         config = cls.Config(**values)
@@ -97,8 +97,8 @@ class DistilBERT(Encoder):
         taken["positions_embed.weight"] = positions[before : before + config.n_positions]
         for name, parameter in student.named_parameters():
             parameter.data = taken[_in_teacher(name)].copy()
-        if teacher.segments_embed is not None:
-            student.positions_embed.weight.data += teacher.segments_embed.weight.data[0]
+        if encoder.segments_embed is not None:
+            student.positions_embed.weight.data += encoder.segments_embed.weight.data[0]
         student.learn_from(teacher)
         return student
 
@@ -107,7 +107,7 @@ class DistilBERT(Encoder):
 
         Raises InputError for one that sees one side only, and for one of another vocabulary, width, or fewer positions.
         """
-        check_teacher(teacher)
+        encoder = check_teacher(teacher)
         for name in ("vocab_size", "n_embd"):
             own, other = getattr(self.config, name), getattr(teacher.config, name)
             if own != other:
@@ -115,9 +115,9 @@ class DistilBERT(Encoder):
         if teacher.config.n_positions < self.config.n_positions:
             sizes = f"{teacher.config.n_positions} positions, and the student {self.config.n_positions}"
             raise InputError(f"the teacher has {sizes}: it cannot read what the student reads")
-        self.teacher = (teacher,)
+        self.teacher = (encoder,)
 
-    def to(self, device: str) -> "DistilBERT":
+    def to(self, device: str) -> Self:
         """Move the parameters, and the teacher's."""
         for teacher in self.teacher:
             teacher.to(device)
@@ -171,12 +171,16 @@ class DistilBERT(Encoder):
         self.hidden_backward(dh + ddirections, cache)
 
 
-def check_teacher(teacher: LanguageModel) -> None:
-    """Raises InputError for a teacher that does not tell covered words from both sides with tables of full width."""
-    tells_words = isinstance(teacher, Encoder) and hasattr(teacher.words, "ln") and teacher.widen is None
-    if not tells_words:
-        name = type(teacher).__name__
-        raise InputError(f"{name} cannot teach a DistilBERT: take a bert, a roberta or a larger distilbert")
+def check_teacher(teacher: LanguageModel) -> Encoder:
+    """Returns the teacher, if it tells covered words from both sides with tables of full width, one of positions.
+
+    Raises InputError for another one.
+    """
+    if isinstance(teacher, Encoder) and hasattr(teacher.words, "ln") and teacher.widen is None:
+        if teacher.positions_embed is not None:
+            return teacher
+    name = type(teacher).__name__
+    raise InputError(f"{name} cannot teach a DistilBERT: take a bert, a roberta or a larger distilbert")
 
 
 def _in_teacher(name: str) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from minigpt.device.arrays import Array
+from minigpt.errors import InputError
 from minigpt.models.family.forms import Form
 from minigpt.models.family.layers import Activation, Chain
 from minigpt.models.family.published import PublishedConfig
@@ -60,7 +61,9 @@ class StateHead(Module):
         return cache.keep("act", self.act.forward(x)), cache
 
     def forward(self, states: Array) -> tuple[Array, Cache]:
-        """states (B,C) -> scores (B,K)"""
+        """states (B,C) -> scores (B,K). Raises InputError where there is a pooler alone."""
+        if self.scores is None:
+            raise InputError("this model's file has a pooler, and no scores of a text: take a file with that head")
         x, cache = self.pooled(states)
         return cache.keep("scores", self.scores.forward(x)), cache
 
