@@ -8,7 +8,7 @@ import os
 import reprlib
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 INFINITY = float("inf")
 LARGEST_FLOAT = sys.float_info.max  # whole numbers of Python have no end
@@ -33,17 +33,17 @@ def shown(value: Any) -> str:
     """A value in a message: short, and on one line; of an array what it holds, and its shape."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    if hasattr(value, "dtype") and getattr(value, "shape", ()):
+    if hasattr(value, "dtype") and getattr(value, "shape", None):
         return f"an array of {value.dtype} of shape {value.shape}"
     return " ".join(reprlib.repr(value).split())
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> TypeGuard[int]:
     """Is this a whole number, of Python or of NumPy? True and False are none."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Is this a real number, of Python or of NumPy? True and False are none."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 

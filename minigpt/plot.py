@@ -138,7 +138,8 @@ class Diagram:
 
 def _light(color: str, strength: float = 0.15) -> tuple[float, float, float]:
     """A colour mixed with white."""
-    return tuple(1 - strength * (1 - part) for part in plt.matplotlib.colors.to_rgb(color))
+    red, green, blue = (1 - strength * (1 - part) for part in plt.matplotlib.colors.to_rgb(color))
+    return red, green, blue
 
 
 def _edge(here: Box | Point, there: Box | Point) -> Point:

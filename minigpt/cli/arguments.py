@@ -70,7 +70,7 @@ def _details(field: dataclasses.Field) -> dict[str, Any]:
     about = field.metadata["about"]
     kind = _plain_type(field.type)
     required = field.default is dataclasses.MISSING
-    details = {"help": _help(field), "default": argparse.SUPPRESS}
+    details: dict[str, Any] = {"help": _help(field), "default": argparse.SUPPRESS}
     if about.choices is not None:
         details["choices"] = tuple(about.choices)
         details["type"] = _one_of(details["choices"])

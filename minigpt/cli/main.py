@@ -23,10 +23,10 @@ class Parser(argparse.ArgumentParser):
     examples: those lines, without the word `minigpt`.
     """
 
-    def __init__(self, *args, examples: Sequence[str] = (), **options):
+    def __init__(self, *, examples: Sequence[str] = (), **options):
         lines = "".join(f"  minigpt {example}\n" for example in examples)
         epilog = f"examples:\n{lines}" if examples else None
-        super().__init__(*args, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        super().__init__(epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
         self.examples = examples
 
     def error(self, message: str):
@@ -132,7 +132,7 @@ def _run(found: argparse.Namespace) -> int:
     if processes() > 1 and found.command != "train":
         raise InputError(f"minigpt {found.command} runs as one process: only minigpt train shares its work")
     with readable_errors(), warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = _show_warning  # type: ignore[assignment]  # it takes all of them
         if found.threads is not None:
             set_threads(found.threads)
         _say_if_crowded(found)
@@ -154,7 +154,7 @@ def _say_if_crowded(found: argparse.Namespace) -> None:
         warnings.warn(f"{given.strip()} on {cores()} cores: they take turns, which is slower", stacklevel=2)
 
 
-def _show_warning(message: Warning, *place) -> None:
+def _show_warning(message: Warning | str, *place) -> None:
     """Print a warning as one line, without the place in the program that it came from."""
     print(f"minigpt: {message}", file=sys.stderr)
 

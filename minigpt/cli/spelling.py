@@ -18,9 +18,9 @@ def check_spelling(words: Sequence[str]) -> None:
     entry = _entry(COMMANDS, words, 0, "minigpt")
     if isinstance(entry, Group):
         action = _entry(entry.actions, words, 1, entry.name)
-        if action is not None:
+        if isinstance(action, Command):
             _check_options(f"{entry.name} {action.name}", action, words[2:])
-    elif entry is not None:
+    elif isinstance(entry, Command):
         _check_options(entry.name, entry, words[1:])
 
 

@@ -44,6 +44,7 @@ def random_windows(
     rng = np.random.default_rng([seed, step])
     begins = rng.integers(len(tokens) - context, size=batch_size)
     if share:
+        assert starts is not None, "a share of windows begins at them"
         chosen = rng.random(batch_size) < share
         begins = np.where(chosen, rng.choice(starts, batch_size), begins)
     places = begins[:, None] + np.arange(context + 1)

@@ -345,6 +345,6 @@ def fingerprint(*tokens: np.ndarray) -> str:
     for array in tokens:
         for start in range(0, len(array), PIECE):
             part = array[start : start + PIECE]
-            digest.update(np.ascontiguousarray(part, "<u4"))
+            digest.update(np.ascontiguousarray(part, "<u4").data)
         digest.update(b"|")
     return digest.hexdigest()[:16]

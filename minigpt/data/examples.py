@@ -1,6 +1,6 @@
 """Labelled examples: the texts of a task, and the right answer. Files, the story world and fine-tuning use them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
 
@@ -18,7 +18,7 @@ class Example(NamedTuple):
     """
 
     texts: tuple[str, ...]
-    label: int | float | None = None
+    label: Any = None
     choices: tuple[str, ...] = ()
 
 

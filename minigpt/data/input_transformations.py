@@ -162,6 +162,7 @@ def encode(parts: Sequence[Part], tokenizer: Tokenizer, room: int) -> Encoded:
 
 def _ids(part: Part, tokenizer: Tokenizer) -> list[int]:
     """The ids of a text. Raises InputError for one without tokens."""
+    assert part.text is not None, "it is no special token"
     ids = tokenizer.encode(part.text)
     if not ids:
         what = "has no token in this vocabulary" if part.text.strip() else "is empty"

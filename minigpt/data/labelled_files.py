@@ -112,6 +112,7 @@ def _with_its_own_reader(
     if labels and tuple(labels) != known:
         has = f"{len(known)} labels, {', '.join(known[:2])}, ..."
         raise InputError(f"{path}: expected the labels {', '.join(labels[:9])}, and the file has {has}")
+    assert layout.read is not None, "it has a reader of its own"
     examples = list(layout.read(path, labelled))
     numbers = sorted({len(example.choices) for example in examples})
     if len(numbers) > 1:
@@ -318,7 +319,7 @@ def _labelled_example(
 
 def _has_texts(row: Mapping[str, Any], where: Columns) -> bool:
     """Is something in every column of texts?"""
-    return all(row.get(column) for column in where.texts)
+    return all(row.get(name) for column in where.texts for name in _names(column))
 
 
 def _example(row: Mapping[str, Any], where: Columns) -> Example:

@@ -189,7 +189,8 @@ def _check_quotes(path: Path, text: str) -> None:
     The library takes such a quote as text, in a field without quotes around it, even where it is strict.
     """
     whole = text + "\n"
-    end = _FIELDS.match(whole).end()
+    fields = _FIELDS.match(whole)
+    end = fields.end() if fields else 0
     if end < len(whole):
         line = whole.count("\n", 0, end) + 1
         advice = "put quotes around the whole field, and write a quote within it twice"

@@ -58,7 +58,8 @@ def to_numpy(array: Array) -> np.ndarray:
     """The array as NumPy: the one place where numbers come back from a GPU."""
     if gpu.cupy is not None and isinstance(array, gpu.cupy.ndarray):
         return gpu.cupy.asnumpy(array)
-    return array if isinstance(array, (np.ndarray, np.generic)) else np.asarray(array)
+    is_numpy = isinstance(array, (np.ndarray, np.generic))
+    return array if is_numpy else np.asarray(array)
 
 
 def scaled(array: Array, factor: float) -> Array:

@@ -79,7 +79,7 @@ class Ranks:
             return
         arrays = list(arrays)
         on_gpu = [array for array in arrays if device_of(array) == "cuda"]
-        all_reduce = self.nccl() if on_gpu else False
+        all_reduce = self.nccl() if on_gpu else None
         if all_reduce:
             for bucket in buckets_of([array.nbytes for array in on_gpu]):
                 all_reduce([on_gpu[place] for place in bucket])

@@ -80,7 +80,7 @@ class Job:
 
 def _kernel32():
     """The system's library, with the types of the functions that are called here."""
-    library = ctypes.WinDLL("kernel32", use_last_error=True)
+    library = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]  # on Windows there is one
     handle = ctypes.c_void_p
     types = {
         "CreateJobObjectW": (handle, [handle, ctypes.c_wchar_p]),

@@ -134,7 +134,7 @@ def judge(task: Task, predictions: Any, answers: Any) -> float:
     Raises InputError for an unknown measure, and where predictions and answers differ in shape, or are empty.
     """
     check_task(task)
-    measures = {
+    measures: dict[str, Callable[[Any, Any], float]] = {
         "accuracy": accuracy,
         "f1": partial(f1, positive=task.positive),
         "micro_f1": micro_f1,
@@ -146,7 +146,7 @@ def judge(task: Task, predictions: Any, answers: Any) -> float:
     return measure(predictions, answers)
 
 
-def best_constant(task: Task, train: Any, answers: Any) -> tuple[float, float]:
+def best_constant(task: Task, train: Any, answers: Any) -> tuple[Any, float]:
     """The answer that is best by the task's measure if given always; and what it scores on other examples.
 
     train (N,), answers (M,): the right answers of the examples that it is chosen on, and of those it is judged on. Of

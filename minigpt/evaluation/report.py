@@ -1,7 +1,7 @@
 """What an evaluation found: numbers with their 95 % intervals, and how they are shown."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from minigpt.evaluation.metrics import wilson
@@ -57,7 +57,7 @@ def accuracy_measure(name: str, credits: Sequence[float]) -> Measure:
     return Measure(name, right / n, low, high, n)
 
 
-def perplexity_measure(name: str, nats: Sequence[float], n: int, of: str = "item") -> Measure:
+def perplexity_measure(name: str, nats: Iterable[float], n: int, of: str = "item") -> Measure:
     """The perplexity, exp of the mean loss. nats: (mean, low, high) of the loss in nats for each of n units."""
     value, low, high = map(_exp, nats)
     return Measure(name, value, low, high, n, of)

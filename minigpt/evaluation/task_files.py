@@ -53,8 +53,9 @@ def layout_of(path: Path, kinds: Sequence[str], wanted: str | None = None) -> st
 def read(path: Path, kinds: Sequence[str], layout: str | None = None) -> Items:
     """The items of a file, as its layout gives them. Raises InputError, for a bad item when it is reached."""
     name = layout_of(path, kinds, layout)
-    if name and LAYOUTS[name].read is not None and LAYOUTS[name].kind != "classification":
-        return Items(LAYOUTS[name].read(path, True), name)
+    read_layout = LAYOUTS[name].read if name else None
+    if read_layout is not None and LAYOUTS[name].kind != "classification":
+        return Items(read_layout(path, True), name)
     labels = SENTIMENTS if "classification" in kinds else None
     _, examples = labelled_files.read(path, name or kinds[0], labels=labels)
     return Items(iter(examples), name)

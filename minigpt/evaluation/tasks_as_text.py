@@ -40,7 +40,7 @@ def lambada(
     left out, and one whose last word is longer than the model's context; a note counts them. Raises InputError where
     none is left.
     """
-    pairs = []
+    pairs: list[tuple[str, str] | None] = []
     one_word = []
     for number, passage in enumerate(passages, 1):
         passage = detokenized(passage, detokenize)
@@ -53,16 +53,16 @@ def lambada(
     long = [number for number, pair in enumerate(pairs, 1) if pair and not _can_be_scored(model, tokenizer, pair)]
     notes = left_out_note(one_word, len(pairs), f"are one word after --detokenize {detokenize}")
     notes += left_out_note(long, len(pairs), f"end with a word of more than {model.config.n_positions} tokens to score")
-    pairs = others(pairs, one_word + long, notes)
+    kept = [pair for pair in others(pairs, one_word + long, notes) if pair is not None]
     left_out = first_tokens(tokenizer) if stop_words else []
-    scored = continuations(model, tokenizer, pairs, left_out=left_out)
+    scored = continuations(model, tokenizer, kept, left_out=left_out)
     measures = []
     for unit, part in (("word", slice(None)), ("token", slice(-1, None))):
         right = [bool(one.greedy[part].all()) for one in scored]
         losses = [-one.log_p[part].sum() for one in scored]
         measures.append(accuracy_measure(f"last {unit}, accuracy", right))
         if stop_words:
-            right = [bool(one.greedy_left[part].all()) for one in scored]
+            right = [bool(one.greedy_left[part].all()) for one in scored if one.greedy_left is not None]
             measures.append(accuracy_measure(f"last {unit}, no stop words", right))
         measures.append(perplexity_measure(f"last {unit}, perplexity", mean_interval(losses), len(scored)))
     if stop_words:

@@ -173,7 +173,7 @@ def _generated(
         seed=seed,
         stop=tokenizer.newline_id if writing.one_line else end,
     )
-    new = all_ids[0, len(ids) :].tolist()
+    new = all_ids[0][len(ids) :].tolist()
     if end in new:
         new = new[: new.index(end)]
     return tokenizer.decode(new), cut

@@ -74,7 +74,8 @@ def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         numbers = Counter(key for key, _ in pairs)
-        raise KeyTwice(max(numbers, key=numbers.get))
+        [(key, _)] = numbers.most_common(1)
+        raise KeyTwice(key)
     return found
 
 

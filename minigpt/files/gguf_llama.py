@@ -32,7 +32,7 @@ OTHERS = (  # the other settings that are read here, or change nothing
     "expert_count", "expert_used_count", "tensor_data_layout",
 )  # fmt: skip
 THETA = 10000.0  # where the file names none
-LLAMA_3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+LLAMA_3: dict[str, Any] = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 FREQUENCIES = "rope_freqs.weight"
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 OF_BLOCK = {  # a tensor after `blk.0.` -> after `model.layers.0.`
@@ -79,7 +79,11 @@ def config(header: Header) -> dict[str, Any]:
         if found != columns:
             raise _refused(header, f"{ARCHITECTURE}.{name} is {found}", f"built is that of a head of keys, {columns}")
     theta = _number(header, "rope.freq_base", THETA)
-    values |= {
+    return {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_act": "silu",
+        **values,
         "num_key_value_heads": groups,
         "head_dim": columns,
         "vocab_size": _vocabulary(header),
@@ -88,7 +92,6 @@ def config(header: Header) -> dict[str, Any]:
         "rope_scaling": _scaling(header, theta, columns),
         "tie_word_embeddings": HEAD not in header.tensors,
     }
-    return {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu"} | values
 
 
 def _check_kind(header: Header) -> None:
@@ -163,8 +166,8 @@ def _scaling(header: Header, theta: float, columns: int) -> dict[str, Any] | Non
         return {"rope_type": "linear", "factor": factor} if linear else None
     given = gguf.unpack(header, FREQUENCIES)
     length = _size(header, "rope.scaling.original_context_length", LLAMA_3["original_max_position_embeddings"])
-    scaling = LLAMA_3 | {"rope_type": "llama3", "factor": float(given.max())}
-    scaling["original_max_position_embeddings"] = length
+    of_file = {"rope_type": "llama3", "factor": float(given.max()), "original_max_position_embeddings": length}
+    scaling = LLAMA_3 | of_file
     expected = divisors(theta, columns, scaling)
     if linear or given.shape != expected.shape or not np.allclose(given, expected, rtol=1e-4):
         raise _refused(header, f"{FREQUENCIES} scales its positions", "built are linear and that of Llama 3")

@@ -61,8 +61,8 @@ def locate(name: str) -> Path | None:
     if _placed_by_hand(name):
         return home(name)
     repository = _repository(model)
-    cached = [_in_cache(repository, model.revision, file) for file in model.files]
-    return cached[0].parent if all(cached) else None
+    first, *others = [_in_cache(repository, model.revision, file) for file in model.files]
+    return first.parent if first and all(others) else None
 
 
 def _placed_by_hand(name: str) -> bool:

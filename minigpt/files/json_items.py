@@ -127,7 +127,8 @@ class _Array:
     def _to_the_next(self) -> bool:
         """Go on to where the next item begins; is there one?"""
         while True:
-            place = _BEFORE_ITEM.match(self.text, self.place).end()
+            before = _BEFORE_ITEM.match(self.text, self.place)
+            place = before.end() if before else self.place
             if place < len(self.text) or not self._more():
                 break
         if self.text[place : place + 1] in ("]", ""):

@@ -61,6 +61,8 @@ class Evidence:
 
     def true_with(self, name: str, value: Any) -> Array:
         """What would be true for another value of an input, a constant or dout; empty where that makes no sense."""
+        if self.again is None:
+            return np.zeros(0)
         try:
             return to_numpy(self.again(**{name: value}))
         except Exception:  # a forward pass may need what was taken away

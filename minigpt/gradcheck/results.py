@@ -20,7 +20,7 @@ class Result(NamedTuple):
     name: str
     error: float = math.inf
     diagnosis: str = ""
-    index: tuple[int, ...] = ()
+    index: tuple[int, ...] = ()  # type: ignore[assignment]  # a place, and not a tuple's method
     analytic: float = math.nan
     numeric: float = math.nan
 

@@ -143,8 +143,9 @@ class Conversation:
         capacity = min(2 * n_positions, self.model.config.n_positions)
         larger = self.model.new_past(capacity)
         for old, new in zip(self._past, larger, strict=False):
-            if old.length:
-                new.extend(*old.read())
+            stored = old.read()
+            if stored is not None:
+                new.extend(*stored)
         self._past = larger
 
     def _pieces(self, ids: list[int], n_tokens: int, stopped: Callable[[], int]) -> Iterator[str]:

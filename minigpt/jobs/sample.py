@@ -138,11 +138,12 @@ def _warn_of_unknown(text: Tokenizer, prompt: str) -> None:
 
 def _start(text: Tokenizer, prompt: str | None) -> list[int]:
     """The ids that a text begins with: a prompt's, or the end of the text before it, or of the line before it."""
-    start = [text.start_id] if prompt is None else text.encode(prompt)
-    if start == [None]:
-        raise InputError("this vocabulary has no line end for a text to begin after: give a --prompt")
-    if prompt is not None:
-        _warn_of_unknown(text, prompt)
+    if prompt is None:
+        if text.start_id is None:
+            raise InputError("this vocabulary has no line end for a text to begin after: give a --prompt")
+        return [text.start_id]
+    start = text.encode(prompt)
+    _warn_of_unknown(text, prompt)
     if not start:
         raise InputError(f"the prompt {prompt!r} holds no token: give some text, or no prompt at all")
     return start

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from minigpt.data.stories import LANGUAGES, VARIETY, korean, reader, story, tasks
 from minigpt.errors import InputError
@@ -68,7 +69,7 @@ def _show_stories(options: StoriesOptions) -> None:
         if not options.events:
             print(told.told_in(options.language), end="\n\n")
             continue
-        lines = told.sentences if options.language == "english" else korean.lines(told.sentences)
+        lines: Any = told.sentences if options.language == "english" else korean.lines(told.sentences)
         for sentence, line in zip(told.sentences, lines, strict=True):
             events = "; ".join(map(str, sentence.events))
             print(f"{line.text}\n    {events}")

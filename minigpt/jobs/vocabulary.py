@@ -95,7 +95,8 @@ def encode(options: EncodeOptions) -> None:
     if options.special and not (text.special and cuts_out):
         raise InputError(f"--special: the vocabulary in {options.folder} has no special tokens: leave --special out")
     words = _words_or_input(options.text)
-    ids = text.encode(words, allowed_special="all") if options.special else text.encode(words)
+    allowed = {"allowed_special": "all"} if options.special else {}
+    ids = text.encode(words, **allowed)
     print(*ids)
 
 

@@ -126,7 +126,7 @@ def a_gpu_that_does_nothing() -> Iterator[None]:
         with (
             mock.patch.multiple(kernels, ARRAY=np.ndarray, compile=_Idle, address=lambda array: 0),
             mock.patch.object(products, "by_cublaslt", False),
-            mock.patch.multiple(np, **numpys),
+            mock.patch.multiple(np, **numpys),  # type: ignore[call-overload]
         ):
             yield
     finally:

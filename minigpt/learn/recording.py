@@ -51,6 +51,6 @@ def _definition(function: Callable) -> ast.FunctionDef:
     return definition
 
 
-def _names_read(statement: ast.AST) -> set[str]:
+def _names_read(statement: Any) -> set[str]:
     """The names on the right side of an assignment."""
     return {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)}

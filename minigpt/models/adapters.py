@@ -77,7 +77,8 @@ def save_adapter(model: LanguageModel, folder: str | Path, base: str | None = No
         tensors[f"{PREFIX}{name}.lora_B.weight"] = b[:, place.columns].T
     save_tensors(folder / WEIGHTS, tensors)
     kind = "SEQ_2_SEQ_LM" if model.reads_a_source else "CAUSAL_LM"
-    about = {"peft_type": "LORA", "task_type": kind, "base_model_name_or_path": base, "inference_mode": True}
+    about: dict[str, Any] = {"peft_type": "LORA", "task_type": kind}
+    about |= {"base_model_name_or_path": base, "inference_mode": True}
     about |= {"fan_in_fan_out": not all(everywhere[name].turned for name in used), "bias": "none", "lora_dropout": 0.0}
     about |= {"target_modules": _targets(used, everywhere)} | _sizes(used)
     disk.write_json(folder / CONFIG, about)

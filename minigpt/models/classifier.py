@@ -127,10 +127,10 @@ class Classifier(TaskModel):
         repeated = xp.repeat(scores[:, None], n_targets, axis=1)
         task = ops.cross_entropy_forward(repeated, targets, weights=weights, normalizer=normalizer)
         task_loss = cache.keep("task", task)
-        cache.several_targets = n_targets > 1
+        cache["several_targets"] = n_targets > 1
 
         lm_loss = xp.zeros_like(task_loss)
-        cache.lm_weight = lm_weight
+        cache["lm_weight"] = lm_weight
         if lm_weight:
             following, shares = _next_tokens(ids, lengths, h.dtype)
             n_sequences = normalizer * ids.shape[1]
@@ -192,7 +192,7 @@ class Classifier(TaskModel):
         shape, lengths, n_sequences, mask, head = cache
         xp = array_module(dscores)
         # scores = head(states * mask)
-        n_outputs = len(self.head.bias.data)
+        _, n_outputs = self.head.weight.data.shape
         dscores = dscores.reshape(len(dscores), -1, n_outputs)
         dstates = self.head.backward(dscores, head)
         dstates = dstates * mask

@@ -2,7 +2,7 @@
 
 import textwrap
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -43,9 +43,10 @@ class Config:
         for name in ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head"):
             self._check_size(name)
         self._check_heads()
-        if getattr(self, "n_inner", None) is not None:
+        inner = getattr(self, "n_inner", None)
+        if inner is not None:
             self._check_size("n_inner")
-            if self.n_inner == 4 * self.n_embd:
+            if inner == 4 * self.n_embd:
                 object.__setattr__(self, "n_inner", None)  # so that equal models have equal configurations
         for name in ("embd_pdrop", "attn_pdrop", "resid_pdrop"):
             rate = getattr(self, name, 0.0)
@@ -58,7 +59,7 @@ class Config:
         for name in self.flags():
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is {shown(getattr(self, name))}: give True or False")
-        own_type = type(self).model_type
+        own_type, *_ = self.types()
         if self.model_type != own_type:
             raise InputError(f"model_type is {self.model_type!r}: a {type(self).__name__} is of type {own_type!r}")
 
@@ -92,8 +93,8 @@ class Config:
 
     @classmethod
     def types(cls) -> tuple[str, ...]:
-        """What the model_type of a file may be."""
-        return (cls.model_type, *cls.other_types)
+        """What the model_type of a file may be, its own first."""
+        return (cls.model_type, *cls.other_types)  # type: ignore[misc]  # the default, which every subclass gives
 
     @classmethod
     def check_names(cls, names) -> None:
@@ -105,7 +106,7 @@ class Config:
                 raise InputError(f"{cls.__name__} has no {shown(name)}: there are {there_are}")
 
     @classmethod
-    def from_dict(cls, values: dict) -> "Config":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json; keys that this class does not know are left out.
 
         Raises InputError where a size is missing, where two keys contradict each other, for a value of a wrong type,
@@ -117,8 +118,9 @@ class Config:
         if missing:
             raise InputError(f"config.json has no {', '.join(missing)}: is it one of {cls.__name__}?")
         config_file.check_variant(values, cls.only)
-        if values.get("model_type") in cls.other_types:
-            values["model_type"] = cls.model_type
+        own_type, *other_types = cls.types()
+        if values.get("model_type") in other_types:
+            values["model_type"] = own_type
         known = config_file.known_values(values, {field.name for field in fields(cls)}, cls.flags())
         return cls(**known)
 

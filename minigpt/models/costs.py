@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -172,7 +172,7 @@ def _traced(
 
     large: keep what a model keeps whose arrays are large.
     """
-    tiny = BY_NAME | {
+    tiny: dict[str, Any] = BY_NAME | {
         "n_positions": TIME,
         "n_head": HEADS,
         "n_embd": HEADS * HEAD_SIZE,
@@ -187,7 +187,7 @@ def _traced(
     if "d_kv" in fields:  # heads do not share the width
         tiny["n_embd"] = WIDTH
     if "n_kv_head" in fields:
-        group = GROUP if config.n_head > config.n_kv_head else 1
+        group = GROUP if config.n_head > getattr(config, "n_kv_head", 1) else 1
         tiny |= {"n_embd": WIDTH, "n_head": group * HEADS, "n_kv_head": HEADS, "head_size": TURNED_HEAD}
         tiny["rotary_share"] = (2 * PAIRS + 0.5) / TURNED_HEAD
     tiny = {name: value for name, value in tiny.items() if name in fields}
@@ -236,7 +236,7 @@ def flops_per_token(model_class: type[LanguageModel], config: Config) -> tuple[i
     input's gradient, one for the weight's.
     """
     model = model_class(config, seed=None)
-    size = getattr(config, "head_size", None) or getattr(config, "d_kv", config.n_embd // config.n_head)
+    size: Any = getattr(config, "head_size", None) or getattr(config, "d_kv", config.n_embd // config.n_head)
     width = config.n_head * size  # of all heads together, which need not be C
     in_products = model.head.data.size
     in_attention = 0

@@ -11,7 +11,6 @@ from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.files import openai_release
 from minigpt.models.card import Card, as_wide_as_the_paper
-from minigpt.models.config import Config
 from minigpt.models.gpt_config import GPT1Variants
 from minigpt.models.gpt_model import GPTModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
@@ -41,7 +40,7 @@ class GPT1Config(GPT1Variants):
 class Block(Module):
     """x = LN1(x + Attn(x)),   x = LN2(x + MLP(x)): the residual stream x is normalised after each addition."""
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, rng: np.random.Generator | None, dtype):
         c = config.n_embd
         eps = config.layer_norm_epsilon
         std = config.initializer_range
@@ -88,7 +87,7 @@ class GPT1(GPTModel):
     Config = GPT1Config
     release = openai_release
 
-    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+    def __init__(self, config, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
         c = config.n_embd
         std = config.initializer_range

@@ -12,7 +12,6 @@ from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.files import nanogpt
 from minigpt.models.card import Card
-from minigpt.models.config import Config
 from minigpt.models.gpt_config import GPT2Variants
 from minigpt.models.gpt_model import GPTModel
 from minigpt.nn import MLP, Attention, Cache, Embedding, LayerNorm, Module, Past, PositionEmbedding
@@ -42,7 +41,7 @@ class GPT2Config(GPT2Variants):
 class Block(Module):
     """x = x + Attn(LN1(x)),   x = x + MLP(LN2(x)): the residual stream x is only ever added to (section 2.3)."""
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, rng: np.random.Generator | None, dtype):
         c = config.n_embd
         eps = config.layer_norm_epsilon
         std = config.initializer_range / math.sqrt(2 * config.n_layer)
@@ -90,7 +89,7 @@ class GPT2(GPTModel):
     Config = GPT2Config
     release = nanogpt
 
-    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+    def __init__(self, config, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
         c = config.n_embd
         std = config.initializer_range

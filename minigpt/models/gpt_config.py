@@ -1,13 +1,13 @@
 """What published relatives of GPT change in its configuration: the function in the MLP, the scale, the heads."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from minigpt.errors import check_whole
 from minigpt.models.config import LARGEST, Config
 from minigpt.models.config_file import ACTIVATIONS, check_activation, labels_of, named_labels
-from minigpt.nn import Module
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class GPTConfig(Config):
         return f"{changed[0]} {getattr(self, changed[0])!r}" if changed else None
 
     @classmethod
-    def from_dict(cls, values: dict) -> "GPTConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json, whose labels count where it names the class that has a head for them.
 
         Raises InputError as every model's does.
@@ -103,7 +103,7 @@ class GPT2Variants(GPTConfig):
             return scale / (layer + 1)
         return None if self.scale_attn_weights else scale
 
-    def scale_scores(self, blocks: list[Module]) -> None:
+    def scale_scores(self, blocks: Iterable[Any]) -> None:
         """Tell each attention by what its scores are multiplied."""
         for i, block in enumerate(blocks):
             block.attn.scale = self.attn_scale(i)

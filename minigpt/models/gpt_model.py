@@ -49,7 +49,7 @@ class GPTModel(LanguageModel):
         there is none, each row is a whole text. Raises InputError for a model that has no labels, and for a mask of
         another shape.
         """
-        if not self.labels:
+        if self.score is None:
             architecture = self.config.label_architecture
             raise InputError(f"this {type(self).__name__} has no labels: take a file of a {architecture}")
         ids = to_device(check_ids(ids), self.device)

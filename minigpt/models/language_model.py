@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,10 @@ class LanguageModel(SavedModel, TaskBody):
     """
 
     embeddings: tuple[Embedding, ...]
-    h: list[Module]
+    h: Sequence[Module]
     lm_head: Embedding | None = None
     labels: tuple[str, ...] = ()
+    label_scores: Callable[..., Array]  # of a model with labels
     checkpoint_blocks = False
     can_checkpoint_blocks = True
     can_generate = True
@@ -205,7 +206,7 @@ class LanguageModel(SavedModel, TaskBody):
         return out, Recomputed(block, forward, x)
 
     @property
-    def blocks(self) -> list[Module]:
+    def blocks(self) -> Sequence[Module]:
         """All blocks, also those that are not in `h`."""
         return self.h
 
@@ -229,7 +230,7 @@ class LanguageModel(SavedModel, TaskBody):
         """ "cpu" or "cuda": where the parameters are."""
         return device_of(self.head.data)
 
-    def place(self, ids: Array, past: list[Past] | None = None, positions: Array | None = None) -> tuple[Array, Array]:
+    def place(self, ids: Array, past: list | None = None, positions: Array | None = None) -> tuple[Array, Array]:
         """ids (B,T) -> the same on the model's device, and their positions, (T,) or (B,T)
 
         Where no positions are given they go on from those of the past; with padding in the past each row counts from

@@ -26,7 +26,7 @@ class LSTMConfig(Config):
     n_embd: int = 768
     n_layer: int = 1
     n_head: int = 1
-    n_hidden: int | None = None
+    n_hidden: int = None  # type: ignore[assignment]  # filled in below
     embd_pdrop: float = 0.1
     resid_pdrop: float = 0.1
     initializer_range: float = 0.2  # of the embedding: no LayerNorm lifts it, and cells do not feel N(0, 0.02)
@@ -55,9 +55,12 @@ class Memory:
 
 
 class Recurrence(Module):
-    """Cells with weights w (C,4H), u (H,4H), b (4H,). c_proj (H,C), of which the paper tells nothing, fits the head."""
+    """Cells with weights w (C,4H), u (H,4H), b (4H,). c_proj (H,C), of which the paper tells nothing, fits the head.
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    config: n_embd, n_hidden.
+    """
+
+    def __init__(self, config, rng: np.random.Generator | None, dtype):
         c, n = config.n_embd, config.n_hidden
         # products keep the size of what comes in: N(0, 1/sqrt(inputs))
         self.w = normal(rng, (c, 4 * n), c**-0.5, dtype)
@@ -112,7 +115,7 @@ class LSTM(LanguageModel):
     computes_in_bfloat16 = False
     repeats_its_step = False
 
-    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+    def __init__(self, config: LSTMConfig, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
         self.h = [Recurrence(config, rng, dtype)]

@@ -15,7 +15,7 @@ from minigpt import tokenizer
 from minigpt.device.arrays import to_numpy
 from minigpt.errors import InputError, check_folder
 from minigpt.files import checkpoint
-from minigpt.models.config import Config
+from minigpt.models.config import Config as ModelConfig
 from minigpt.nn import Embedding, Module, Parameter
 from minigpt.nn.layers import inner_width
 
@@ -31,13 +31,16 @@ class SavedModel(Module):
     release: a module that reads another form in which the model was published, or None.
     """
 
-    Config: ClassVar[type[Config]]
+    Config: ClassVar[type[ModelConfig]]
     config: Any
     head: Parameter
     embeddings: tuple[Embedding, ...]
     release: Any = None
     prefix = "transformer."  # what other programs may put before the names of tensors
-    tied_heads = ("lm_head.weight",)  # under which names they store the head once more
+    tied_heads: tuple[str, ...] = ("lm_head.weight",)  # under which names they store the head once more
+
+    def __init__(self, config: ModelConfig, seed: int | None = 0, dtype=np.float32):
+        raise TypeError(f"{type(self).__name__} does not say how it is built")
 
     def save(self, folder: str | Path, overwrite: bool = False, dtype: str | None = None) -> None:
         """Write config.json and model.safetensors: a directory that Hugging Face transformers opens too.
@@ -103,14 +106,15 @@ class SavedModel(Module):
         return model
 
     @classmethod
-    def config_in(cls, folder: Path) -> Config:
+    def config_in(cls, folder: Path) -> ModelConfig:
         """The configuration in a folder, which was compared with the weights before memory is taken for them.
 
         Raises InputError for another type of model, for a configuration that cannot be, and as `check_size` does.
         """
         values = cls.read_config(folder)
-        if values["model_type"] not in cls.Config.types():
-            expected = f"expected {cls.Config.model_type!r}"
+        own_type, *other_types = cls.Config.types()
+        if values["model_type"] not in (own_type, *other_types):
+            expected = f"expected {own_type!r}"
             raise InputError(f"{folder} holds a model of type {values['model_type']!r}; {expected}")
         if not cls._is_release(folder) and checkpoint.saved_config(folder) is None:
             values = cls.Config.left_out | values
@@ -123,12 +127,12 @@ class SavedModel(Module):
         return config
 
     @classmethod
-    def fitted(cls, config: Config, names: Iterable[str], values: dict) -> Config:
+    def fitted(cls, config: ModelConfig, names: Iterable[str], values: dict) -> ModelConfig:
         """The configuration for a file with tensors of these names. values: what its config.json says."""
         return config
 
     @classmethod
-    def check_size(cls, config: Config, shapes: dict[str, tuple[int, ...]], source: Path) -> None:
+    def check_size(cls, config: ModelConfig, shapes: dict[str, tuple[int, ...]], source: Path) -> None:
         """Raises InputError for a model that is far larger than its weights, before memory is taken for it.
 
         What is a little too large is left to `checkpoint.fill`, which names the tensor that does not fit.
@@ -146,7 +150,7 @@ class SavedModel(Module):
         raise InputError(f"{source}: {given} ({sizes}): the configuration does not belong to these weights")
 
     @classmethod
-    def least_size(cls, config: Config) -> int:
+    def least_size(cls, config: ModelConfig) -> int:
         """The numbers in the matrices of a model: its tables, and in each block 4 C^2 and 2 C times the inner width."""
         c = config.n_embd
         rows = sum(getattr(config, name, 0) for name in TABLES)

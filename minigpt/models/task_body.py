@@ -3,6 +3,7 @@
 A `Classifier` puts a head on such a body; `transfer` takes some of its layers over.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.nn import Cache, Module
 
 
-class TaskBody:
+class TaskBody(Module):
     """The part of a language model that tasks use. It reads from left to right; what sees both sides says what differs.
 
     config, h: as of every model. n_segments: how many kinds of segments it tells apart. device: where it computes.
@@ -19,9 +20,10 @@ class TaskBody:
     """
 
     config: Any
-    h: list[Module]
+    h: Sequence[Module]
     device: str
     n_segments: int
+    hidden: Callable[..., tuple[Array, Cache]]
 
     def inputs_of(self, ids: Array, lengths: Array, delimiter: int | None = None) -> dict[str, Array]:
         """What `hidden` needs beside ids (N,T) that are filled up at the right: of a model that sees the left, nothing.

@@ -4,7 +4,7 @@ A `Classifier` reads a state of its body by a new head; a `TextClassifier` lets 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -16,7 +16,7 @@ from minigpt.device.arrays import Array, to_numpy
 from minigpt.errors import InputError
 from minigpt.files import checkpoint
 from minigpt.models.language_model import LanguageModel
-from minigpt.nn import Module, Parameter
+from minigpt.nn import Cache, Module, Parameter
 
 FILE = "classifier.safetensors"
 SCORES = 6  # a score from 0 to 5 is a distribution over so many classes (Tai et al. 2015, section 4.2)
@@ -88,6 +88,8 @@ class TaskModel(Module):
     """
 
     added: ClassVar[tuple[str, ...]] = ()  # the attributes that hold the parameters of the task alone
+    loss: Callable[..., tuple[Losses, Cache]]
+    loss_backward: Callable[..., None]
 
     def __init__(self, body: LanguageModel, task: Task):
         check_task(task)

@@ -149,6 +149,7 @@ class TextClassifier(TaskModel):
         answers = [[int(i) for i in answer] for answer in about["answers"]]
         if not answers or not all(answers) or not all(0 <= i < body.config.vocab_size for ids in answers for i in ids):
             raise ValueError(f"its answers are {str(answers)[:60]}")
+        assert isinstance(body, EncoderDecoder), "see kind_for"
         return cls(body, task, answers)
 
 

@@ -25,8 +25,8 @@ class Past:
         self.capacity = capacity
         self.padding = padding
         self.length = 0
-        self.k = None
-        self.v = None
+        self.k: Array = None
+        self.v: Array = None
 
     def __repr__(self) -> str:
         return f"Past({self.length} of {self.capacity} positions)"

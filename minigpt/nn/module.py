@@ -6,7 +6,7 @@ backward, each time with another cache.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -111,13 +111,19 @@ class Recomputed(Cache):
 
 
 class Module:
-    """Owns parameters as attributes, directly or through other modules and lists of modules."""
+    """Owns parameters as attributes, directly or through other modules and lists of modules.
+
+    forward(x, ...) -> (out, cache), backward(dout, cache) -> dx: every subclass has its own, with the inputs it needs.
+    """
+
+    forward: Callable[..., tuple[Array, Cache]]
+    backward: Callable[..., Any]
 
     @property
     def sizes(self) -> str:
         """What stands in the brackets of `repr`: the shape of `weight`, or how many parameters there are."""
-        if isinstance(vars(self).get("weight"), Parameter):
-            return ", ".join(map(str, self.weight.data.shape))
+        if isinstance(weight := vars(self).get("weight"), Parameter):
+            return ", ".join(map(str, weight.data.shape))
         return f"{sum(parameter.data.size for parameter in self.parameters()):,} parameters"
 
     def __repr__(self) -> str:
@@ -163,7 +169,7 @@ class Module:
         for parameter in self.parameters():
             parameter.grad = None
 
-    def to(self, device: str) -> "Module":
+    def to(self, device: str) -> Self:
         """Move the parameters to "cpu" or "cuda", in place, and set their gradients to None. Returns the module.
 
         Raises InputError where there is no such device, with the reason and what to do.

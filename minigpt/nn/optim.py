@@ -166,7 +166,7 @@ def _with_gradient(named_parameters: Iterable[tuple[str, Parameter]]) -> dict[st
 def _first_not_finite(parameters: dict[str, Parameter]) -> str:
     """The name of the first parameter whose gradient, or the sum of its squares, is NaN or infinite."""
     for name, parameter in parameters.items():
-        g = parameter.grad.reshape(-1)
+        g = parameter.grad.reshape(-1)  # type: ignore[union-attr]  # they have one
         sum_of_squares = float(g @ g)
         if not math.isfinite(sum_of_squares):
             return name

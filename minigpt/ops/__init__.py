@@ -13,6 +13,9 @@
 `help(ops.layernorm_forward)` shows shapes, formula and source.
 """
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 from minigpt.ops import cuda, fast, reference
 from minigpt.ops.caches import arrays, ledger, nbytes
 from minigpt.ops.random_keys import Key
@@ -33,6 +36,9 @@ composites = tuple(reference.COMPOSITES)
 primitives = tuple(name for name in names if name not in composites)
 globals().update({f"{op}_{way}": getattr(table, f"{op}_{way}") for op in names for way in ("forward", "backward")})
 globals().update({name: getattr(table, name) for name in functions})
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Callable[..., Any]: ...  # what the two lines above add
 
 __all__ = [
     "IGNORED", "Key", "arrays", "causal_mask", "composites", "explain", "functions", "ledger", "merge_heads", "names",

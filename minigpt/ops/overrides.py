@@ -60,6 +60,7 @@ def entries_of(given: Any, reference: dict[str, Entry], known: dict[str, Callabl
 def _entry(reference: Entry, name: str, forward: Callable, backward: Callable) -> Entry:
     """An override need not know every option of the operation: those that a call does not use are left out."""
     op = reference.op
+    assert reference.backward is not None, "an override has pairs"
     n_gradients = len(shapes.of(reference.backward)[1])
 
     def supports(*args, **constants) -> str | None:

@@ -5,7 +5,7 @@
     sizes.take(g, (3,))       with g (C,): "g has shape (3,); x (2, 4) has C = 4, so g must be (4,)"
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minigpt.ops.shapes import Tensor, factors
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 class Known(NamedTuple):
     """The size of an axis, or a shape where it is `*`, and what says so: "x (2, 4) has C = 4"."""
 
-    size: int | Shape
+    size: Any
     source: str
 
 
@@ -26,10 +26,10 @@ class Sizes:
     def __init__(self):
         self.known: dict[str, Known] = {}
 
-    def __getitem__(self, letter: str) -> int | Shape:
+    def __getitem__(self, letter: str) -> Any:
         return self.known[letter].size
 
-    def get(self, letter: str, default: int) -> int | Shape:
+    def get(self, letter: str, default: int) -> Any:
         """The size of a letter; the default where no array has it."""
         return self[letter] if letter in self.known else default
 

@@ -55,7 +55,7 @@ class Table:
         self.docs: dict[str, Callable] = {}  # operation -> reference forward: names, signatures and docstrings
         self.functions: tuple[str, ...] = ()  # entries of the reference that are no pairs
         self.composites: set[str] = set()
-        self._arguments: dict[str, arguments.Arguments] = {}  # operation -> the check of its calls
+        self._arguments: dict[str, arguments.Arguments | None] = {}  # operation -> the check of its calls, if any
         self._implementations: dict[str, Implementation] = {}
         self._made_by: dict[type, Entry] = {}
         self._candidates: dict[str, dict[str, list[Entry]]] = {}  # device -> operation -> who may run it, best first
@@ -240,6 +240,7 @@ class Table:
         """The function `op_backward`, which goes to the implementation that made the cache."""
         reference = next(iter(self._implementations.values())).entries[op]
         arguments_of_op = self._arguments[op]
+        assert reference.backward is not None, f"{op} is no pair"
 
         @functools.wraps(reference.backward)
         def call(dout, cache):
@@ -254,7 +255,7 @@ class Table:
                 raise TypeError(f"{op}_backward was given a cache of {made_for}: it takes what {op}_forward cached")
             if arguments_of_op and saved is cache:
                 arguments_of_op.check_dout(dout, cache)
-            return function(dout, saved)
+            return function(dout, saved)  # type: ignore[misc]  # what makes a cache is a pair
 
         return call
 
@@ -286,19 +287,20 @@ class Table:
         if op not in self.docs and op not in self.functions:
             alike = difflib.get_close_matches(str(op), (*self.docs, *self.functions))
             raise InputError(f"no operation {op!r}: choose {', '.join(alike or self.docs)}")
-        if self._arguments[op]:
-            self._arguments[op].check(args, constants)
+        arguments_of_op = self._arguments[op]
+        if arguments_of_op:
+            arguments_of_op.check(args, constants)
         device = _device(args)
         candidates = self._candidates[device][op]
-        chosen, reasons = None, {}
+        chosen, reasons = "", {}  # the last candidate, the reference, supports all calls
         for entry in candidates:
             reason = entry.supports(*args, **constants)
-            if reason is None and chosen is None:
-                chosen = entry.implementation
-            elif chosen is None:
-                reasons[entry.implementation] = reason
-            else:
+            if chosen:
                 reasons[entry.implementation] = f"{chosen} is chosen before it"
+            elif reason is None:
+                chosen = entry.implementation
+            else:
+                reasons[entry.implementation] = reason
         for name, implementation in self._implementations.items():
             if name not in (*reasons, chosen):
                 reasons[name] = self._why_no_candidate(op, implementation, device)

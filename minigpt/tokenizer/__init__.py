@@ -103,7 +103,7 @@ def _kind(folder: Path) -> Any:
         return xlm
     if name in _CLASSES:
         return _CLASSES[name]
-    member = vocabularies.members().get(name)
+    member = vocabularies.members().get(name or "")
     if not single.exists() and member is not None and files.TOKENIZER_JSON in member.files:
         needed = f"{config['tokenizer_class']} is opened from a {files.TOKENIZER_JSON} alone"
         raise InputError(f"{folder} has none: {needed}: save it again with transformers")

@@ -147,8 +147,9 @@ class Tokenizer:
         A vocabulary that lacks one of these tokens adds nothing.
         """
         start, delimiter = self.role("start"), self.role("delimiter")
-        added = start is not None and delimiter is not None
-        before, behind = ([start], [delimiter]) if added else ([], [])
+        before, behind = [], []
+        if start is not None and delimiter is not None:
+            before, behind = [start], [delimiter]
         first = [*before, *ids, *behind]
         second = [] if pair is None else [*pair, *behind]
         return first + second, [0] * len(first) + [1] * len(second)
@@ -298,7 +299,7 @@ class Remembered(dict[str, Value]):
     def __init__(self, compute: Callable[[str], Value], compute_many: Callable[[list[str]], list[Value]] | None = None):
         super().__init__()
         self._compute = compute
-        self._compute_many = compute_many
+        self._compute_many = compute_many or (lambda keys: [*map(compute, keys)])
 
     def __missing__(self, key: str) -> Value:
         value = self._compute(key)

@@ -169,7 +169,7 @@ class _Pairs:
 
         In `x left right y` the pairs (x, left) and (right, y) go, (x, merged) and (merged, y) come.
         """
-        left, right = pair
+        left, right = pair[0], pair[1]
         before, after = self._join(pair, merged)
         changes = []  # (pair that goes, pair that comes, words in which this happens)
         for x, found in before.items():
@@ -265,8 +265,7 @@ def _last_in_the_alphabet(names: list[str]) -> Callable[[str], str]:
         return names[ord(letter)].translate(table) + end
 
     def key_of_pair(pair: str) -> str:
-        left, right = pair
-        return key_of_letter(left) + key_of_letter(right)
+        return key_of_letter(pair[0]) + key_of_letter(pair[1])
 
     return key_of_pair
 
@@ -304,10 +303,10 @@ def merge(symbols: Sequence[str], ranks: Mapping[Pair, float], best_first: bool 
     return merge_short(symbols, ranks, best_first)
 
 
-def merge_short(symbols: Sequence[str], ranks: Mapping[Pair, float], best_first: bool = False) -> list[str]:
+def merge_short(word: Sequence[str], ranks: Mapping[Pair, float], best_first: bool = False) -> list[str]:
     """`merge` for short words. Beside each symbol stands the rank of the pair that it begins; a merge changes two."""
-    symbols = [*symbols, None]
-    rank_of = ranks.get
+    symbols: list[Any] = [*word, None]
+    rank_of: Callable[..., float] = ranks.get
     beside = list(map(rank_of, pairwise(symbols), repeat(inf)))
     rank = min(beside, default=inf)
     while rank < inf:
@@ -324,15 +323,15 @@ def merge_short(symbols: Sequence[str], ranks: Mapping[Pair, float], best_first:
 
 
 def merge_long(
-    symbols: Sequence[str], ranks: Mapping[Pair, float], best_first: bool = False
+    word: Sequence[str], ranks: Mapping[Pair, float], best_first: bool = False
 ) -> tuple[list[str], dict[str, Pair]]:
     """(what `merge` gives, {symbol: the pair that makes it}), found in the way that is quicker for long words.
 
     Symbols stay where they are, and each knows its neighbours (a linked list). The places of pairs wait under their
     ranks, in order: one where the symbols have changed by the time that it comes is passed over.
     """
-    end = len(symbols)
-    symbols = [*symbols, None]  # None: no symbol, as also where one was joined to the symbol before it
+    end = len(word)
+    symbols: list[Any] = [*word, None]  # None: no symbol, as also where one was joined to the symbol before it
     before = list(range(-1, end))  # before[0] is the last place, which holds None
     after = list(range(1, end + 2))
     places = defaultdict(list)  # {rank: a heap of the places where a pair of this rank begins}

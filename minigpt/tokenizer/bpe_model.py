@@ -123,10 +123,9 @@ class BPEModel:
         tokens that stand for no text, which come first. Raises InputError for a size that is too small.
         """
         n_merges = n_merges_in(vocab_size, special)
-        options = {"min_frequency": min_frequency, "ties": "tokenizers", "progress": progress}
-        merges = learn_merges(word_counts, n_merges, **options)
+        merges = learn_merges(word_counts, n_merges, min_frequency=min_frequency, ties="tokenizers", progress=progress)
         tokens = [*special, *CHARACTER_OF.values(), *(left + right for left, right in merges)]
-        return cls(dict.fromkeys(tokens), {pair: rank for rank, pair in enumerate(merges)})
+        return cls(list(dict.fromkeys(tokens)), {pair: rank for rank, pair in enumerate(merges)})
 
     @property
     def merges(self) -> list[Pair]:

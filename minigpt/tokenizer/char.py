@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ class CharTokenizer(Tokenizer):
         parts = {"version": "1.0", "added_tokens": [], "pre_tokenizer": layouts.CHARACTERS.splitter}
         parts |= {"decoder": {"type": layouts.CHARACTERS.decoder}, "model": model}
         write_json(Path(folder) / TOKENIZER_JSON, dict.fromkeys(files.PARTS) | parts)
-        config = {"tokenizer_class": "PreTrainedTokenizerFast"}
+        config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
         if self.special:
             config[SPECIAL] = list(self.special)
         checksums.write_config(Path(folder), config, {TOKENIZER_JSON: self.tokens})

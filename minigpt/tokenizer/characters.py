@@ -7,11 +7,14 @@ import unicodedata
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import regex
 
 from minigpt.files.disk import read_toml
 from minigpt.tokenizer.pipeline import WHITE
+
+NormalForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 IDEOGRAPHS = "4E00-9FFF 3400-4DBF 20000-2A6DF 2A700-2B73F 2B740-2B81F 2B820-2CEAF F900-FAFF 2F800-2FA1F"
 
@@ -114,7 +117,7 @@ def _decomposed() -> regex.Pattern:
     return regex.compile(f"[^{kept}]+")
 
 
-def normal_form(form: str, text: str) -> str:
+def normal_form(form: NormalForm, text: str) -> str:
     """A text in a normal form of Unicode: "NFC", "NFD", "NFKC" or "NFKD"."""
     if text.isascii():
         return text

@@ -18,6 +18,7 @@ A trie spells keys byte by byte from its root. In a double array the child of a 
 Several nodes may share what follows them, so the units are a small part of what the keys would fill if written out.
 """
 
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -109,35 +110,35 @@ class CharacterMap:
 
     def __init__(self, block: bytes = b""):
         self.single = {}  # {code of a character: what it becomes}, as `str.translate` takes it
-        self.trie = None
+        self.trie: Trie | None = None
         self.clusters = None
-        self._cluster = Remembered(self._longest_first)
-        self._grapheme = Remembered(self._whole_or_each)
         if not block:
             return
         try:
-            self.trie = Trie(block)
-            self.single, followers = self._characters()
+            self.trie = trie = Trie(block)
+            self._cluster = Remembered(functools.partial(self._longest_first, trie))
+            self._grapheme = Remembered(functools.partial(self._whole_or_each, trie))
+            self.single, followers = self._characters(trie)
         except (ValueError, IndexError) as error:
             raise InputError("its compiled map of characters (precompiled_charsmap) is damaged or cut off") from error
         if followers:
             self.clusters = re.compile(f"(.[{re.escape(''.join(sorted(followers)))}]+)", re.DOTALL)
 
-    def _characters(self) -> tuple[dict[int, str], set[str]]:
+    def _characters(self, trie: Trie) -> tuple[dict[int, str], set[str]]:
         """The keys of one character with what they become, and the characters that stand later in longer keys."""
         single = {}
         reached = set()
-        for character, node in self.trie.characters_after(_ROOT):
+        for character, node in trie.characters_after(_ROOT):
             reached.add(node)
-            becomes = self.trie.text_of(node)
+            becomes = trie.text_of(node)
             if becomes is not None:
                 single[ord(character)] = becomes
         followers = set()
         waiting = list(reached)
         while waiting:
-            for character, node in self.trie.characters_after(waiting.pop()):
+            for character, node in trie.characters_after(waiting.pop()):
                 followers.add(character)
-                self.trie.text_of(node)  # raises where it is damaged
+                trie.text_of(node)  # raises where it is damaged
                 if node not in reached:
                     reached.add(node)
                     waiting.append(node)
@@ -152,13 +153,13 @@ class CharacterMap:
         parts[1::2] = [self._cluster[part] for part in parts[1::2]]
         return "".join(parts)
 
-    def _longest_first(self, cluster: str) -> str:
+    def _longest_first(self, trie: Trie, cluster: str) -> str:
         text = cluster.encode(errors="surrogatepass")
         done = []
         while text:
             n_read = _n_bytes(text[0])
             becomes = text[:n_read].decode(errors="surrogatepass")
-            for n_read, becomes in self.trie.prefixes(text):  # noqa: B007 the last one is the longest
+            for n_read, becomes in trie.prefixes(text):  # noqa: B007 the last one is the longest
                 pass
             done.append(becomes)
             text = text[n_read:]
@@ -178,9 +179,9 @@ class CharacterMap:
             return text.translate(self.single)
         return "".join(map(self._grapheme.__getitem__, regex.findall(r"\X", text)))
 
-    def _whole_or_each(self, grapheme: str) -> str:
+    def _whole_or_each(self, trie: Trie, grapheme: str) -> str:
         whole = grapheme.encode(errors="surrogatepass")
         if len(whole) < 6:
-            for _, becomes in self.trie.prefixes(whole):
+            for _, becomes in trie.prefixes(whole):
                 return becomes
         return grapheme.translate(self.single)

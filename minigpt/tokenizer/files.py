@@ -60,7 +60,7 @@ def tokens_from_ids(ids: Any, path: Path | str) -> list[str]:
         if tokens[i] is not None:
             raise InputError(f"{path}: tokens {tokens[i]!r} and {token!r} have the same id {i}")
         tokens[i] = token
-    return tokens
+    return tokens  # type: ignore[return-value]  # every place has one: so many ids, and none twice
 
 
 def read_lines(path: Path) -> list[str]:
@@ -149,7 +149,7 @@ def check_fit(tokens: list[str], merges: list[Pair], vocabulary: Path | str, mer
                 raise InputError(f"{vocabulary} and {merges_file} do not belong together: {lacks}")
 
 
-def check_merges(tokens: list[str], merges: list[Pair], special: list[str], path: Path) -> None:
+def check_merges(tokens: Sequence[str], merges: Sequence[Pair], special: list[str], path: Path) -> None:
     """Every token must be a single character, special, or made by a merge: so a file that was cut short is noticed.
 
     A name in angle, square or low brackets (`<s>`, `[SEP]`, `_start_`) is special too: where no merge makes it, it can

@@ -39,7 +39,7 @@ class GPT1Tokenizer(Tokenizer):
         text.check_name(pipeline)
         if UNKNOWN not in self.ids:
             raise InputError(f"the vocabulary has no {UNKNOWN} token: GPT-1's tokenizer needs it for unknown symbols")
-        self.unknown_id = self.ids[UNKNOWN]
+        self.unknown_id: int = self.ids[UNKNOWN]
         self.merges = list(merges)
         self.pipeline = pipeline
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}

@@ -9,9 +9,9 @@ over ways below takes each node once. Scores are log-probabilities, so that prod
 
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp, inf, log1p
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +29,9 @@ class Vocabulary:
     def __init__(self, scores: Mapping[str, float], unknown: float | None = None):
         self.scores = scores
         self.prefixes = {piece[:end] for piece in scores for end in range(1, len(piece))}  # what may still grow
-        self.unknown = unknown  # the score of a character without a piece
         if unknown is None:
-            self.unknown = min(scores.values(), default=0.0) - UNKNOWN_PENALTY
+            unknown = min(scores.values(), default=0.0) - UNKNOWN_PENALTY
+        self.unknown = unknown  # the score of a character without a piece
 
 
 class Way(NamedTuple):
@@ -63,7 +63,7 @@ def viterbi(nodes: Lattice) -> Way:
     Between equal ways the one whose last piece begins first is taken.
     """
     best = [-inf] * len(nodes)  # [place]: the score of the best way to reach it
-    last = [None] * len(nodes)  # [place]: the last node of that way
+    last: list[Any] = [None] * len(nodes)  # [place]: the last node of that way
     best[0] = 0.0
     for place, ending in enumerate(nodes):
         for node in ending:
@@ -122,7 +122,7 @@ def rounded_viterbi(nodes: Lattice, start: float) -> tuple[list[str], float]:
     that reaches `-FARTHEST` is taken from all that follow, so that they stay exact enough.
     """
     best = array("f", [start]) * len(nodes)  # what is stored in it is rounded
-    last = [None] * len(nodes)
+    last: list[Any] = [None] * len(nodes)
     rounded = array("f", [0.0])
     turn = 0  # the place where the sums last began again at 0 ...
     taken = 0.0  # ... and what was taken from them
@@ -143,7 +143,7 @@ def rounded_viterbi(nodes: Lattice, start: float) -> tuple[list[str], float]:
     return _back_along(last), best[-1]
 
 
-def _back_along(last: list[Node | None]) -> list[str]:
+def _back_along(last: Sequence[Node]) -> list[str]:
     """The pieces of a way, of which the last node is known for every place that it may reach."""
     pieces = []
     place = len(last) - 1

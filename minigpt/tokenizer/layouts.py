@@ -163,6 +163,7 @@ def read_bpe(folder: Path, layout: Layout, *choices: tuple[str, str], special: S
         found, source = _read_single(single, layout, beside), single
         if pair is not None and pair[:2] != found[:2]:
             raise files.disagreement(single, vocabulary, merges)
+    assert found is not None, "one of the two is read"
     known = set(found.tokens)
     for token in beside.special:
         if token not in known:
@@ -202,7 +203,9 @@ def _read_single(path: Path, layout: Layout, beside: Settings) -> Vocabulary:
     return Vocabulary(tokens, pairs, list(added), prefix_space)
 
 
-def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: list[Pair], config: dict) -> None:
+def write_bpe(
+    folder: Path, names: tuple[str, str], tokens: Sequence[str], merges: Sequence[Pair], config: dict
+) -> None:
     """Write a vocabulary and its merges under these names, and `tokenizer_config.json`.
 
     The vocabulary is `{token: id}`; the merges are a version line, then a line `left right` for each.
@@ -212,4 +215,4 @@ def write_bpe(folder: Path, names: tuple[str, str], tokens: list[str], merges: l
     lines = files.lines_of(merges)
     write_json(folder / vocabulary_name, ids, indent=None)
     write_text(folder / merges_name, "\n".join([HEADER, *lines]) + "\n")
-    checksums.write_config(folder, config, {vocabulary_name: tokens, merges_name: lines})
+    checksums.write_config(folder, config, {vocabulary_name: list(tokens), merges_name: lines})

@@ -197,7 +197,8 @@ class PieceTokenizer(Tokenizer):
     def role(self, name: str) -> int | None:
         """The id of the token with this role (see `base.ROLES`); None where there is none."""
         own = {OUR_NAMES.get(token): token for token in self.own}
-        return self.ids.get(self.roles.get(name, own.get(name)))
+        token = self.roles.get(name, own.get(name))
+        return None if token is None else self.ids.get(token)
 
     def encode_named(self, text: str, names: Sequence[str]) -> list[int]:
         """The ids of a text that names special tokens: `encode` cuts out those of a published vocabulary itself."""
@@ -315,7 +316,7 @@ class Finder:
         """The parts of a text. allowed: the special tokens that are cut out; None: all of them."""
         if not self._by_text or not self._pattern.search(text):
             return [(None, text)]
-        parts = []
+        parts: list[tuple[str | None, str]] = []
         done = 0
         for match in self._pattern.finditer(text):
             one = self._by_text[match.group()]

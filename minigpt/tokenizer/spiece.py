@@ -203,7 +203,7 @@ def _written_field(number: int, value: Any) -> bytes:
 # ---------------------------------------------------------------------------------------------------- fields by name
 
 
-def _read_message(kind: type, message: bytes) -> Any:
+def _read_message(kind: Any, message: bytes) -> Any:
     """A message as the class that names its fields; what it leaves out has the default."""
     names = {number: name for name, number in _NUMBERS[kind].items()}
     given = {}
@@ -214,7 +214,7 @@ def _read_message(kind: type, message: bytes) -> Any:
     return kind(**given)
 
 
-def _as_type(expected: type, value: int | bytes, name: str) -> Any:
+def _as_type(expected: type, value: Any, name: str) -> Any:
     """A value of the wire as a bool, int, float, str or bytes."""
     if isinstance(value, int) != issubclass(expected, int):
         raise _Damaged(f"its field {name} is of another type")
@@ -257,7 +257,7 @@ def parse(content: bytes) -> SentencePieceFile:
     """The content of a file, given as bytes. Raises ValueError where they are none, InputError for what is not built.
     """
     pieces = []
-    specs = {TRAINER: None, NORMALIZER: None, DENORMALIZER: None}
+    specs: dict[int, Any] = {TRAINER: None, NORMALIZER: None, DENORMALIZER: None}
     for number, value in fields_of(content):
         if isinstance(value, int):
             raise _Damaged("a field of it is a number where a message is expected")

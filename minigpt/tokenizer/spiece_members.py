@@ -22,7 +22,8 @@ from minigpt.tokenizer.spiece_text import Decoder, Normalizer
 from minigpt.tokenizer.unigram import Unigram
 
 NAMES = ("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model")  # of the file, as published
-MODELS = {"unigram": Unigram.of, "bpe": SentencePieceBPE}  # {type of the model in a file: makes it of its content}
+# {type of the model in a file: what makes it of the file's content}
+MODELS: dict[str, Any] = {"unigram": Unigram.of, "bpe": SentencePieceBPE}
 
 _SHIFTED = {"<s>": spiece.CONTROL, "<pad>": spiece.CONTROL, "</s>": spiece.CONTROL, "<unk>": spiece.UNKNOWN}
 _OPTIONS = {"do_lower_case": "lower", "keep_accents": "accents", "remove_space": "strip", "extra_ids": "extra_ids"}
@@ -91,7 +92,7 @@ def member_of(folder: Path) -> Member:
     if member.name == "llama":
         member = _with_ends(member, config, folder)
     added = settings.added_tokens(folder)
-    in_order = sorted(added, key=added.get)
+    in_order = sorted(added, key=added.__getitem__)
     return member._replace(appended=tuple(dict.fromkeys([*member.appended, *in_order])))
 
 

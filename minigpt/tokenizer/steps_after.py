@@ -254,7 +254,7 @@ def with_spaces() -> TokenStep:
 
 def settings_of(template: Template, ids: dict[str, int]) -> dict[str, Any]:
     """A template as `tokenizer.json` writes it."""
-    written = {"type": "TemplateProcessing"}
+    written: dict[str, Any] = {"type": "TemplateProcessing"}
     names = set()
     for part, n_texts in (("single", 1), ("pair", 2)):
         items = []

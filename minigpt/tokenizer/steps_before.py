@@ -6,6 +6,7 @@ a new step is a function and one line in the table. `tokenizer_json.py` reads th
 """
 
 import base64
+import functools
 import re
 from collections.abc import Callable
 from itertools import chain
@@ -67,7 +68,7 @@ def translation(*functions: Callable[[str], str]) -> Normalizer:
     return lambda text: text.translate(known)
 
 
-def normal_form(form: str) -> Callable[[], Normalizer]:
+def normal_form(form: characters.NormalForm) -> Callable[[], Normalizer]:
     """A normal form of Unicode, as a step without settings."""
     return lambda: lambda text: characters.normal_form(form, text)
 
@@ -321,11 +322,16 @@ SPLITTERS = {
 }
 
 
+def _later_word(step: Splitter, word: str) -> list[str]:
+    """The words of one that is not the first of its text."""
+    return step(word, False)
+
+
 def each_in_turn(steps: list[Splitter]) -> Splitter:
     """All steps of a `Sequence` of splitters: each splits the words of the one before it."""
     if len(steps) == 1:
         return steps[0]
-    later = [Remembered(lambda word, step=step: step(word, False)) for step in steps[1:]]
+    later = [Remembered(functools.partial(_later_word, step)) for step in steps[1:]]
 
     def words_of(text: str, first: bool) -> list[str]:
         words = steps[0](text, first)

@@ -42,9 +42,10 @@ def pipeline(name: str) -> Pipeline:
     check_name(name)
     if name == "rules":
         return Pipeline(_clean_by_rules, split_words)
-    if not has_paper_pipeline():
+    of_paper = _paper_pipeline() if has_paper_pipeline() else None
+    if of_paper is None:
         raise InputError("the text pipeline 'ftfy+spacy' needs both libraries: pip install ftfy spacy, or use 'rules'")
-    return _paper_pipeline()
+    return of_paper
 
 
 def _clean_by_rules(text: str) -> str:

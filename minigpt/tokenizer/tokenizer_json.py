@@ -18,7 +18,7 @@ from minigpt.tokenizer.steps_after import with_spaces
 from minigpt.tokenizer.unigram import Unigram
 from minigpt.tokenizer.wordpiece import WordPiece
 
-MODELS = {  # {type: makes a model of its settings}
+MODELS: dict[str, Any] = {  # {type: makes a model of its settings}
     "WordPiece": WordPiece.of_json,
     "Unigram": Unigram.of_json,
     "BPE": BPEModel.of_json,
@@ -34,7 +34,7 @@ TYPES = {  # of settings: how a message calls them
 class Kind(NamedTuple):
     """The steps of one part. joined: makes one step of those in a `Sequence`."""
 
-    steps: Mapping[str, Callable]
+    steps: Mapping[str, Any]
     joined: Callable[[list], Any]
 
 

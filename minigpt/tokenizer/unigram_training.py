@@ -24,7 +24,7 @@ _DIGAMMA = (-1 / 12, 691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12)
 class Step(NamedTuple):
     """One step of EM. log_likelihood: of the text under the model before it; scores: the model after it."""
 
-    scores: dict[str, float]
+    scores: Mapping[str, float]
     log_likelihood: float
 
 

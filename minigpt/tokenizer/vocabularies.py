@@ -64,7 +64,7 @@ def class_in(folder: Path, config: Mapping[str, Any]) -> str | None:
 
 def member_in(folder: Path, config: Mapping[str, Any]) -> Member | None:
     """The member of the table that a folder names, if it holds the files of that member."""
-    member = members().get(class_in(folder, config))
+    member = members().get(class_in(folder, config) or "")
     if member is None or not all((folder / name).is_file() for name in member.files):
         return None
     return member

@@ -4,6 +4,7 @@ A noise is a function `(row, rng) -> row` of token ids (N,) -> (M,), which may b
 """
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -235,7 +236,8 @@ def with_sentinels(
     widths[0::2] = random_parts(len(row) - n, k, rng)  # of text
     widths[1::2] = random_parts(n, k, rng)  # of spans
     pieces = np.split(row, np.cumsum(widths)[:-1])
-    left, lost = [], []
+    left: list[Any] = []
+    lost: list[Any] = []
     for text, span, sentinel in zip(pieces[0::2], pieces[1::2], sentinels, strict=True):
         left += [text, [sentinel]]
         lost += [[sentinel], span]

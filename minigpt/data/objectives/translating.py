@@ -1,6 +1,7 @@
 """Objectives on two texts that say the same: one is the source, and a decoder writes the other."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from minigpt.data.objectives.covering import masked
 from minigpt.data.objectives.restoring import filled_up
 from minigpt.errors import InputError
 
-Texts = Iterable[Sequence[int]]
+Texts = Iterable[Any]  # rows of ids, of any lengths
 
 
 def paired(

@@ -56,7 +56,7 @@ def _marked(path: Path, line: int, record: dict[str, Any]) -> str:
 def _place(path: Path, line: int, record: dict[str, Any], key: str) -> tuple[int, int]:
     """The indices of the first and the last character of an entity."""
     entity = record.get(key)
-    place = [entity.get(name) for name in ("start_idx", "end_idx")] if isinstance(entity, dict) else []
+    place: list[Any] = [entity.get(name) for name in ("start_idx", "end_idx")] if isinstance(entity, dict) else []
     whole = len(place) == 2 and all(type(index) is int for index in place)
     if not whole or not 0 <= place[0] <= place[1] < len(record["sentence"]):
         raise wrong(path, line, f"{key} with start_idx and end_idx, which lie in the sentence", entity)

@@ -204,7 +204,7 @@ def _events(name: str, roles: dict, reading: Reading) -> Iterator[Event]:
     for how, *entities in product(hows, *options):
         players = [entity for entity in entities if entity]
         if len(set(players)) == len(players):  # one cannot give a thing to oneself
-            yield Event(kind, *entities, how)
+            yield Event(kind, *entities, how)  # type: ignore[call-arg]  # one for each of PEOPLE
 
 
 def _matters(kind: str, hows: set[str], role: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -116,7 +117,7 @@ def reopen(options: PretrainOptions, ranks: Ranks = ALONE, named: Collection[str
     text = tokenizer.load(run.folder)
     model = kind(config, seed=None)
     if kept.teacher:
-        model.learn_from(models.open_model(kept.teacher))
+        model.learn_from(models.open_model(kept.teacher))  # type: ignore[attr-defined]  # it can, or had no teacher
     _check_model(kept, model)
     try:
         job = _assemble(kept, model.to(device), text, corpus, run, ranks)
@@ -163,7 +164,8 @@ def _tokenizer(options: PretrainOptions, corpus: Corpus) -> Tokenizer:
     if wanted == "char":
         text = tokenizer.CharTokenizer.train(chain(corpus.pieces("train"), corpus.pieces("valid")))
     elif wanted == "bpe" or wanted.startswith("bpe:"):
-        text = card.tokenizer.train(corpus.pieces("train"), _vocabulary_size(wanted))
+        learn: Any = card.tokenizer
+        text = learn.train(corpus.pieces("train"), _vocabulary_size(wanted))
     else:
         text = _saved_tokenizer(wanted)
     if card.special_tokens:
@@ -218,7 +220,7 @@ def _from_teacher(options: PretrainOptions) -> tuple[Tokenizer, LanguageModel]:
     _check_left_out(options, f"--teacher {options.teacher} says")
     teacher, text = models.open_both(options.teacher)
     changes = {} if options.dropout is None else dict.fromkeys(RATES, options.dropout)
-    return text, kind.student_of(teacher, **changes)
+    return text, kind.student_of(teacher, **changes)  # type: ignore[attr-defined]  # DistilBERT has it
 
 
 def _check_left_out(options: PretrainOptions, says: str) -> None:

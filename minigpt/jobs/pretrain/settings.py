@@ -204,7 +204,7 @@ def resolve(options: PretrainOptions, config: Config) -> None:
     options.heads = config.n_head
     options.embd = config.n_embd
     options.context = config.n_positions
-    options.dropout = config.resid_pdrop
+    options.dropout = config.resid_pdrop  # type: ignore[attr-defined]  # every model has one
     options.mask_rate = _mask_rate(options)
     _resolve_schedule(options)
 

@@ -29,7 +29,7 @@ def what_to_print(text: str, finding: Finding) -> list[str]:
     return []
 
 
-def _last_assignment(text: str, name: str) -> tuple[str, int, list[str]] | None:
+def _last_assignment(text: str, name: str) -> tuple[str, int | None, list[str]] | None:
     """(function, line, the names on the right side) where a name gets its last value in a function."""
     found = None
     for function in ast.walk(ast.parse(text)):

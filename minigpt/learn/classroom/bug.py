@@ -8,6 +8,7 @@ import textwrap
 import types
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from minigpt import gradcheck
 from minigpt.errors import InputError
@@ -54,7 +55,7 @@ def bug(options: BugOptions) -> bool:
 
     Raises InputError for a step that there is not.
     """
-    steps = {NEXT: None, NAME: name_it, LINE: find_line, CHECK: check}
+    steps: dict[str, Any] = {NEXT: None, NAME: name_it, LINE: find_line, CHECK: check}
     if options.what not in steps:
         raise InputError(tr("{what} is no step: give {steps}", what=options.what, steps=", ".join(steps)))
     progress = Progress.load(options.path)

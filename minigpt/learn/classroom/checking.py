@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minigpt import ops
 from minigpt.errors import InputError
@@ -165,7 +165,7 @@ class _Judging:
         """Run the judge of the shipped file, with the learner's functions in the place of its own."""
         upper, judge = parts(source)
         shipped = str(path_of(self.exercise))  # where the source of its functions is looked up
-        names = {"__name__": "exercise", "__file__": shipped}
+        names: dict[str, Any] = {"__name__": "exercise", "__file__": shipped}
         exec(compile(upper, shipped, "exec"), names)
         remote.child.lender.allowed = _operations_in(upper)
         theirs = _learners_functions(upper)
@@ -196,7 +196,7 @@ class _Judging:
                 self.found(result.name, result.diagnosis)
             return
         if ending == CANNOT_JUDGE:
-            *_, last = ["", *self.lines]
+            last = self.lines[-1] if self.lines else ""
             self.unjudged = last
             self.findings.append(Finding("not judged", "", last))
             return
@@ -205,7 +205,7 @@ class _Judging:
         if isinstance(ending, str):
             self.found(self.exercise.key, ending)
         elif not self.findings:
-            *_, last = ["", *self.lines]
+            last = self.lines[-1] if self.lines else ""
             self.findings.append(Finding(self.exercise.key, "", last))
 
 
@@ -262,7 +262,7 @@ def _given_among(names: list[str], upper: str) -> str:
     if not any(_has_gap(node, lines_of) for node in functions):
         return ""  # a bug is to be found, in any of them
     given = [node for node in functions if not _has_gap(node, lines_of)]
-    return "\n\n".join(ast.get_source_segment(upper, node) for node in given)
+    return "\n\n".join(ast.get_source_segment(upper, node) or "" for node in given)
 
 
 def _operations_in(text: str) -> frozenset[str]:
@@ -275,7 +275,8 @@ def _constants_with_gaps(upper: str) -> list[str]:
     """The constants that a learner writes, such as the text of a kernel."""
     lines_of = upper.splitlines()
     assignments = [node for node in ast.parse(upper).body if isinstance(node, ast.Assign)]
-    return [target.id for node in assignments if _has_gap(node, lines_of) for target in node.targets]
+    targets = [target for node in assignments if _has_gap(node, lines_of) for target in node.targets]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _names_in(node: ast.AST) -> set[str]:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -262,7 +262,7 @@ def _show(outcome: Outcome) -> None:
     print(tr("without     with it     difference"))
     for base, mine in zip(outcome.without, outcome.with_it, strict=True):
         print(f"{base:7.4f}     {mine:7.4f}     {mine - base:+.4f}")
-    about = {"d": abs(outcome.difference), "half": outcome.half, "n": len(outcome.without)}
+    about: dict[str, Any] = {"d": abs(outcome.difference), "half": outcome.half, "n": len(outcome.without)}
     if outcome.holds:
         print(tr("The claim holds: {d:.4f} nats better, and chance alone gives {half:.4f} (95 %, {n} seeds).", **about))
     elif outcome.difference - outcome.half > 0:

@@ -349,7 +349,5 @@ def _source_file(op: str) -> str:
 
 def _unused(path: Path) -> Path:
     """The path, with a number where a file of this name is there already."""
-    for number in itertools.count(1):
-        numbered = path.with_name(f"{path.stem}.{number}{path.suffix}")
-        if not numbered.exists():
-            return numbered
+    numbered = (path.with_name(f"{path.stem}.{number}{path.suffix}") for number in itertools.count(1))
+    return next(one for one in numbered if not one.exists())

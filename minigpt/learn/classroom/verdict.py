@@ -25,7 +25,7 @@ class Finding(NamedTuple):
     tried: str
     tensor: str
     mistake: str
-    index: tuple[int, ...] = ()
+    index: tuple[int, ...] = ()  # type: ignore[assignment]  # a place, and not a tuple's method
     yours: float = math.nan
     true: float = math.nan
 

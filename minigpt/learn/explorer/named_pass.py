@@ -9,7 +9,7 @@ What lies inside of attention and of the MLP, between two modules, is computed o
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,8 +126,9 @@ def is_post_norm(model: LanguageModel) -> bool:
 
 def _modules(model: LanguageModel) -> dict[str, Module]:
     """The modules whose inputs and outputs, taken together, give every value or what it is computed from."""
-    found = dict(zip(TABLES, model.embeddings, strict=False))
-    for i, block in enumerate(model.h):
+    found: dict[str, Any] = dict(zip(TABLES, model.embeddings, strict=False))
+    blocks: Sequence[Any] = model.h
+    for i, block in enumerate(blocks):
         name = f"h.{i}"
         found |= {name: block, f"{name}.ln_1": block.ln_1, f"{name}.ln_2": block.ln_2, f"{name}.mlp": block.mlp}
         attention = block.attn
@@ -149,7 +150,8 @@ def _values(model: LanguageModel, seen: dict[str, Seen]) -> dict[str, Value]:
             found[table] = Value(out.reshape(dout.shape), dout)  # of positions (T,C), which all rows share, too
     first = seen["h.0"]
     found["x"] = Value(first.x, first.dx)
-    for i, block in enumerate(model.h):
+    blocks: Sequence[Any] = model.h
+    for i, block in enumerate(blocks):
         name = f"h.{i}"
         attention = _of_attention(model, block, name, seen)
         mlp = _of_gated_mlp if isinstance(block.mlp, GatedMLP) else _of_mlp
@@ -159,7 +161,7 @@ def _values(model: LanguageModel, seen: dict[str, Seen]) -> dict[str, Value]:
     return found
 
 
-def _of_block(model: LanguageModel, block: Module) -> Callable[..., dict[str, Value]]:
+def _of_block(model: LanguageModel, block: Any) -> Callable[..., dict[str, Value]]:
     """How the parts of a block hang together."""
     if is_post_norm(model):
         return _of_gpt1
@@ -215,7 +217,7 @@ def _out(seen: Seen) -> Value:
     return Value(seen.out, seen.dout)
 
 
-def _heads(model: LanguageModel, block: Module, qkv: Array) -> tuple[Array, Array, Array]:
+def _heads(model: LanguageModel, block: Any, qkv: Array) -> tuple[Array, Array, Array]:
     """qkv (1,T,*) -> q, k, v, each (1,NH,T,D): of a decoder q and k have turned, and heads share keys and values."""
     config = model.config
     if not isinstance(model, Decoder):
@@ -238,7 +240,7 @@ def _pairs_seen(model: LanguageModel, t: int) -> Array:
     return np.tril(np.ones((t, t), bool)) if window is None else window.reshape(t, t)
 
 
-def _of_attention(model: LanguageModel, block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
+def _of_attention(model: LanguageModel, block: Any, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
     """From the packed queries, keys and values to the output: scores s and probabilities p are (1,NH,T,T)."""
     qkv, proj = seen[f"{name}.c_attn"], seen[f"{name}.c_proj"]
     q, k, v = _heads(model, block, qkv.out)
@@ -261,7 +263,7 @@ def _of_attention(model: LanguageModel, block: Module, name: str, seen: dict[str
     }
 
 
-def _of_mlp(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
+def _of_mlp(block: Any, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
     """f, before the function inside, and a, after it, are (1,T,4C), or as wide as the configuration says."""
     whole = seen[f"{name}.mlp"]
     up, down = block.mlp.c_fc, block.mlp.c_proj
@@ -277,7 +279,7 @@ def _of_mlp(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]
     return {f"{name}.mlp.f": Value(f, df), f"{name}.mlp.a": Value(a, da), f"{name}.mlp": _out(whole)}
 
 
-def _of_gated_mlp(block: Module, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
+def _of_gated_mlp(block: Any, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
     """f, the gate before its function, up, what it lets through, and a, their product, are (1,T,F)."""
     whole = seen[f"{name}.mlp"]
     mlp = block.mlp

@@ -145,7 +145,7 @@ def _values(done: NamedPass, numbers: Numbers) -> list[dict[str, Any]]:
     nothing = {"value": None, "gradient": None}
     entries = []
     for name, both in done.values.items():
-        entry = {"name": name, "kind": "activation", "shape": list(both.value.shape)}
+        entry: dict[str, Any] = {"name": name, "kind": "activation", "shape": list(both.value.shape)}
         entry |= nothing | kept.get(name, {})
         in_stream = _sort_of(name) in IN_STREAM
         entry["norms"] = {part: _norms(getattr(both, part)) for part in both._fields} if in_stream else None

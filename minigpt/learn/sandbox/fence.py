@@ -81,10 +81,15 @@ def install(folder: str, readable: list[str], hidden: list[str]) -> None:
                 refuse(f"change {shown(args[place])}, outside its folder")
 
     sys.addaudithook(hook)
-    threading.Thread.start = lambda thread: refuse("start threads")  # Python 3.11 tells no hook of it
+    threading.Thread.start = no_thread  # type: ignore[method-assign] # Python 3.11 tells no hook of it
     with contextlib.suppress(ImportError):  # on Windows there is none
-        subprocesses = importlib.import_module("_posixsubprocess")
-        subprocesses.fork_exec = lambda *args: refuse("start processes")  # multiprocessing calls it, and tells no hook
+        subprocesses = importlib.import_module("_posixsubprocess")  # multiprocessing calls it, and tells no hook
+        vars(subprocesses)["fork_exec"] = lambda *args: refuse("start processes")
+
+
+def no_thread(thread):
+    """In the place of `Thread.start`."""
+    refuse("start threads")
 
 
 def refuse(what):

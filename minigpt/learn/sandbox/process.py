@@ -58,6 +58,8 @@ class Child:
         self._job = None
         self._killed = False
 
+    _pipes: Any
+
     def __enter__(self) -> "Child":
         """Start the process. Raises InputError where this cannot be done."""
         self._folder = tempfile.TemporaryDirectory(prefix="minigpt-check-", ignore_cleanup_errors=True)

@@ -186,7 +186,7 @@ class RemoteFile:
         if name in self.signatures:
             function.__name__ = name
             function.__module__ = self.module.__name__
-            function.__signature__ = self.signatures[name]
+            function.__signature__ = self.signatures[name]  # type: ignore[attr-defined]  # `inspect` looks there
             setattr(self.module, name, function)
 
     def _forward(self, op, name):

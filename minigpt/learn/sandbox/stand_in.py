@@ -58,10 +58,9 @@ def put_in_place(operations, constants, wire, borrow):
         return borrow("keep_mask", (key, rate, tuple(shape)), {})
 
     keep_mask.__module__ = keys.__name__
-    keys.keep_mask = keep_mask
-    ops.Key = keys.Key = wire.Key
-    ops.random_keys = keys
-    face.ops = ops
+    vars(keys).update(keep_mask=keep_mask, Key=wire.Key)
+    vars(ops).update(random_keys=keys, Key=wire.Key)
+    vars(face).update(ops=ops)
     sys.modules.update({module.__name__: module for module in (face, ops, keys)})
 
 

@@ -122,7 +122,7 @@ def _new(options: TraceOptions) -> tuple[LanguageModel, Tokenizer]:
 
 def _inputs(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> dict[str, Any]:
     """What the loss is given: rows of the same text, and what each token has to predict; of a body alone, the rows."""
-    inputs = _read(options, model, text) if _reads(model, text) else _followed(options, model, text)
+    inputs: dict[str, Any] = _read(options, model, text) if _reads(model, text) else _followed(options, model, text)
     inputs = {name: np.tile(row, (options.batch, 1)) for name, row in inputs.items()}
     if model.tells_words:
         inputs |= model.trial_inputs(inputs["ids"])
@@ -151,7 +151,7 @@ def _read(options: TraceOptions, model: LanguageModel, text: Tokenizer) -> dict[
 
     Of seven tokens one is covered: about BERT's 15 % (BERT section 3.1).
     """
-    tokens = _tokens(options, text)
+    tokens: list[Any] = _tokens(options, text)
     targets = [ops.IGNORED] * len(tokens)
     if model.tells_words:
         for place in range(min(3, len(tokens) - 1), len(tokens), 7):

@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
 class Compared(NamedTuple):
     """One entry of a gradient: where it is, by the backward pass (yours), and by finite differences (true)."""
 
-    index: tuple[int, ...]
+    index: tuple[int, ...]  # type: ignore[assignment]  # a place, and not a tuple's method
     yours: float
     true: float
 

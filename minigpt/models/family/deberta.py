@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from minigpt.models.family.encoder import Encoder, encoder_card
 from minigpt.models.family.forms import Form, Layout, Places, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.two_streams import TwoStreamBlock
-from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
+from minigpt.nn import Cache, Embedding, LayerNorm, PositionEmbedding
 from minigpt.ops.random_keys import Key, fold
 
 V1 = "deberta"  # the model_type of version 1
@@ -119,7 +119,7 @@ class DeBERTaConfig(PublishedConfig):
             super()._check_size(name)
 
     @classmethod
-    def from_dict(cls, values: dict) -> "DeBERTaConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json. Raises InputError as BERT's does, and for widths that only one part of a model has."""
         if values.get("model_type") == V1:
             values = {key: value for key, value in values.items() if key not in NOT_IN_V1}
@@ -166,6 +166,8 @@ class DeBERTa(Encoder):
 
     Config = DeBERTaConfig
 
+    h: list[TwoStreamBlock]
+
     def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
         """Tables of tokens and of distances; one of positions for the decoder, or for the input."""
         config = self.config
@@ -181,7 +183,7 @@ class DeBERTa(Encoder):
         self.widen = None
         self.adds_positions = config.position_biased_input  # else tokens are what they are, wherever they stand
 
-    def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[Module]:
+    def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[TwoStreamBlock]:
         """Blocks that share the table of distances."""
         blocks = []
         for _ in range(self.config.n_layer):

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.device.arrays import Array, array_module, scaled
-from minigpt.models.config import Config
 from minigpt.models.family.relative_attention import (
     distances_between,
     far_scores,
@@ -23,7 +22,7 @@ C2P, P2C = "c2p", "p2c"  # content to position: a query with a distance; positio
 class Distances(Embedding):
     """A vector for each distance (2k,C), which all blocks share; in version 3 it is normalised."""
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, rng: np.random.Generator | None, dtype):
         c = config.n_embd
         super().__init__(2 * config.n_distances, c, rng, config.initializer_range, dtype)
         self.ln = LayerNorm(c, config.layer_norm_epsilon, dtype) if config.norm_rel_ebd == "layer_norm" else None
@@ -60,7 +59,7 @@ class DisentangledAttention(TwoStreamAttention):
     may be without one of the products or both; then 3 is smaller. distances: None where the model has no such table.
     """
 
-    def __init__(self, config: Config, distances: Distances | None, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, distances: Distances | None, rng: np.random.Generator | None, dtype):
         c = config.n_embd
         std = config.initializer_range
         own_maps = () if distances is None or config.share_att_key else config.pos_att_type

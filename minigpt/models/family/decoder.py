@@ -7,14 +7,13 @@ and how they stand in files of Hugging Face transformers.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError, check_number
-from minigpt.models.config import Config
 from minigpt.models.family import rotary
 from minigpt.models.family.forms import Form
 from minigpt.models.family.layers import RMSNorm
@@ -45,8 +44,8 @@ class DecoderConfig(PublishedConfig):
     attn_pdrop: float = 0.0
     resid_pdrop: float = 0.0
     hidden_act: str = "silu"
-    n_kv_head: int | None = None
-    head_size: int | None = None
+    n_kv_head: int = None  # type: ignore[assignment]  # filled in below
+    head_size: int = None  # type: ignore[assignment]
     rope_theta: float = 10000.0
     rope_scaling: dict[str, Any] | None = None
     rotary_share: float = 1.0
@@ -89,7 +88,7 @@ class DecoderConfig(PublishedConfig):
         return int(self.head_size * self.rotary_share)
 
     @classmethod
-    def from_dict(cls, values: dict) -> "DecoderConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json. Raises InputError as every model's does, and as `rotary.scaling_in` does."""
         turns = values.get("rope_parameters") or {}
         if not isinstance(turns, dict):
@@ -108,8 +107,7 @@ class DecoderConfig(PublishedConfig):
         """For a config.json, with the angles as transformers 5 and as older programs have them."""
         values = super().to_dict()
         share = values.pop("rotary_share")
-        values["rope_parameters"] = {"rope_type": "default", "rope_theta": self.rope_theta}
-        values["rope_parameters"] |= self.rope_scaling or {}
+        values["rope_parameters"] = {"rope_type": "default", "rope_theta": self.rope_theta, **(self.rope_scaling or {})}
         if share != 1:
             values["rope_parameters"]["partial_rotary_factor"] = share
         return values
@@ -118,10 +116,10 @@ class DecoderConfig(PublishedConfig):
 class DecoderBlock(Module):
     """x = x + Attn(Norm(x)),   x = x + MLP(Norm(x)): GPT-2's block. norm, mlp: what a model has for them."""
 
-    norm: Callable[..., Module] = RMSNorm
+    norm: Callable[..., Any] = RMSNorm
     mlp_of: Callable[..., Module]
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config: DecoderConfig, rng: np.random.Generator | None, dtype):
         c, eps = config.n_embd, config.layer_norm_epsilon
         std = config.initializer_range / (2 * config.n_layer) ** 0.5
         self.ln_1 = self.norm(c, eps, dtype)
@@ -157,10 +155,10 @@ class Decoder(PublishedModel):
     A subclass has a `Config`, which is a `DecoderConfig`, and a `block`.
     """
 
-    block: type[Module]
+    block: type[DecoderBlock]  # of which `norm` is the class
     tied_heads = ()  # published.check_others looks at a stored copy of the embedding
 
-    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+    def __init__(self, config: DecoderConfig, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
         c = config.n_embd
         std = config.initializer_range

@@ -85,8 +85,9 @@ class ELECTRAConfig(BERTConfig):
         """The generator's configuration: fewer heads of the same size, as many layers."""
         head_size = self.n_embd // self.n_head
         width = self.generator_heads * head_size
-        changes = {"n_inner": None, "form": "ForMaskedLM", "tie_word_embeddings": True}
-        return dataclasses.replace(self, n_head=self.generator_heads, n_embd=width, **changes)
+        return dataclasses.replace(
+            self, n_head=self.generator_heads, n_embd=width, n_inner=None, form="ForMaskedLM", tie_word_embeddings=True
+        )
 
 
 class Generator(Encoder):
@@ -219,7 +220,7 @@ class ELECTRA(Encoder):
         targets = to_device(as_array(targets, "targets are"), self.device)
         wide = np.promote_types(logits.dtype, np.float32)  # a sum that grows has no room in bfloat16
         p, _ = ops.softmax_forward(logits.astype(wide, copy=False))
-        place = fold(key if key is not None else Key.of(0), IN_DRAWING)
+        place = (key or Key.of(0)).fold(IN_DRAWING)
         chance = uniform(place, ids.shape, xp)
         below = p.cumsum(axis=-1) <= chance[..., None] * p.sum(axis=-1, keepdims=True)
         drawn = xp.minimum(below.sum(axis=-1), logits.shape[-1] - 1)
@@ -252,14 +253,15 @@ class ELECTRA(Encoder):
 
     def published_names(self) -> published.Names:
         """Those of its class; the generator has those of ElectraForMaskedLM behind `generator.`."""
-        return super().published_names() | self._names_of_generator()
+        return self.body_names() | self.head_names(self.config.heads) | self._names_of_generator()
 
     def _names_of_generator(self) -> published.Names:
         """But for the tables that both networks share."""
         if self.generator is None:
             return {}
         own = self._parameter_names()
-        names = {f"generator.{name}": several for name, several in self.generator.published_names().items()}
+        of_generator = self.generator.body_names() | self.generator.head_names(self.generator.config.heads)
+        names = {f"generator.{name}": several for name, several in of_generator.items()}
         return {name: [f"generator.{one}" for one in several] for name, several in names.items() if name in own}
 
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:

@@ -142,7 +142,7 @@ class ELMo(LanguageModel):
         self.mix = WeighedLayers(config.n_layer + 1, dtype)
 
     @property
-    def h(self) -> list[Module]:
+    def h(self) -> list[Recurrence]:
         """The layers of both directions."""
         return self.left.h + self.right.h
 
@@ -265,13 +265,13 @@ class ELMo(LanguageModel):
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
         """The gradient of dloss * loss arrives in the parameters."""
         cache = self.own(cache)
-        gradients = []
+        gradients = {}
         for name in ("left", "right"):
             dh, dw, _ = ops.linear_cross_entropy_backward(0.5 * dloss, cache.pop(name))
             accumulate(self.head, dw)
             below = [array_module(dh).zeros_like(dh) for _ in range(self.config.n_layer - 1)]
-            gradients.append([*below, dh])
-        self.directions_backward(None, *gradients, cache.pop("directions"))
+            gradients[name] = [*below, dh]
+        self.directions_backward(None, gradients["left"], gradients["right"], cache.pop("directions"))
 
     def new_past(self, capacity: int | None = None, padding: np.ndarray | None = None):
         """Raises InputError: the second direction reads a text from its end, which is not there yet."""

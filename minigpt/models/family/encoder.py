@@ -15,8 +15,8 @@ from minigpt.data.objectives import Batch, Objective, between, masked
 from minigpt.device.arrays import Array, array_module, device_of, to_device
 from minigpt.errors import InputError
 from minigpt.models.card import Card, as_wide_as_the_paper
-from minigpt.models.config import Config
 from minigpt.models.family.heads import WordHead
+from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.published_model import PublishedModel
 from minigpt.models.gpt1 import Block
 from minigpt.models.token_ids import as_array, check_range, first_places
@@ -65,11 +65,13 @@ class Encoder(PublishedModel):
     """
 
     can_generate = False
+    positions_embed: PositionEmbedding | None
+    segments_embed: Embedding | None
     adds_positions = True  # to the rows of the tokens
     learns_the_next_token = False
     last_segment = 1  # that of the second text
 
-    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+    def __init__(self, config: PublishedConfig, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
         self.build_embeddings(rng, dtype)
         self.h = self.build_blocks(rng, dtype)
@@ -308,7 +310,7 @@ def real_tokens(mask: Array | None, like: Array) -> Array:
 
 def encoder_card(name: str, model: type[Encoder], sizes: dict[str, dict[str, Any]], **differs) -> Card:
     """The card of an encoder. differs: what is not as with most of them, by the names of `Card`."""
-    usual = {
+    usual: dict[str, Any] = {
         "usual_size": "base",
         "tokenizer": GPT1Tokenizer,
         "optimizer": AdamW,

@@ -5,15 +5,15 @@ What differs from GPT-1: a second stack of blocks, whose positions see all of th
 the states of one source is a causal language model: see `Reading`.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError, shown
-from minigpt.models.config import Config
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.published_model import PublishedModel
@@ -58,7 +58,7 @@ class EncoderDecoderConfig(PublishedConfig):
     decoder_start_token_id: int | None = None
 
     @classmethod
-    def from_dict(cls, values: dict) -> "EncoderDecoderConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json. Raises InputError as every model's does, and for a decoder of another size."""
         config = super().from_dict(values)
         expected = {f"decoder_{name}": getattr(config, key) for name, key in BOTH_SIDES.items()}
@@ -89,7 +89,7 @@ class EncoderBlock(Block):
 class DecoderBlock(Block):
     """x = LN1(x + Attn(x)),   x = LN(x + CrossAttn(x, states)),   x = LN2(x + MLP(x))"""
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config: EncoderDecoderConfig, rng: np.random.Generator | None, dtype):
         super().__init__(config, rng, dtype)
         self.crossattention = CrossAttention(config, rng, dtype)
         self.ln_cross_attn = LayerNorm(config.n_embd, config.layer_norm_epsilon, dtype)
@@ -125,7 +125,8 @@ class Stack(Module):
     """The blocks of one side, and what stands before and behind them: positions, and a LayerNorm if `normalises`."""
 
     def __init__(
-        self, config: Config, block: type[Module], rng: np.random.Generator | None, dtype, normalises: bool
+        self, config: EncoderDecoderConfig, block: Callable[..., Module], rng: np.random.Generator | None, dtype,
+        normalises: bool,
     ):  # fmt: skip
         c = config.n_embd
         self.positions_embed = PositionEmbedding(config.n_positions, c, rng, config.initializer_range, dtype)
@@ -197,7 +198,7 @@ class EncoderDecoder(PublishedModel):
     dropout_sites = 5
     normalises_embeddings = False
 
-    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+    def __init__(self, config, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
         self.tokens_embed = Embedding(config.vocab_size, config.n_embd, rng, config.initializer_range, dtype)
         self.encoder = self.build_encoder(rng, dtype)
@@ -217,7 +218,7 @@ class EncoderDecoder(PublishedModel):
         return (self.tokens_embed,)
 
     @property
-    def h(self) -> list[Module]:
+    def h(self) -> Sequence[Module]:
         """The blocks of the decoder: those that a past is for."""
         return self.decoder.h
 
@@ -370,7 +371,7 @@ class EncoderDecoder(PublishedModel):
     # -------------------------------------------------------------------------------------------------------- files
 
     @classmethod
-    def least_size(cls, config: Config) -> int:
+    def least_size(cls, config: EncoderDecoderConfig) -> int:
         """The numbers in its matrices: the tables, and in each layer three attentions and two MLPs."""
         c = config.n_embd
         layer = 12 * c * c + 4 * c * inner_width(config)

@@ -4,10 +4,10 @@ transformers has a class for each choice of heads: BertModel is a body, BertForM
 here is built with the heads that its file has, and saved as what it was.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-Places = str | list[str]  # the published name of a module, or the three of them for q, k and v
+Places = Sequence[str]  # the published name of a module, or a list of the three of them for q, k and v
 Names = dict[str, list[str]]  # name of a parameter here -> its published names
 
 WITHOUT = " without its pooler"  # a body that its class would have with one
@@ -57,8 +57,8 @@ class Layout(NamedTuple):
 
     prefix: str
     body: str
-    modules: dict[str, Places]
-    block: dict[str, Places]
+    modules: Mapping[str, Places]
+    block: Mapping[str, Places]
     head: str
     forms: dict[str, Form]
 
@@ -67,7 +67,7 @@ class Layout(NamedTuple):
         return self.prefix + form.removesuffix(WITHOUT)
 
 
-def in_layers(layer: str, parts: dict[str, Places], block: str = "h.{}") -> dict[str, Places]:
+def in_layers(layer: str, parts: Mapping[str, Places], block: str = "h.{}") -> dict[str, Places]:
     """The modules of a block, with the name of the block before each, and that of the published layer before its name.
 
     Both have {} for their number.
@@ -76,13 +76,13 @@ def in_layers(layer: str, parts: dict[str, Places], block: str = "h.{}") -> dict
     return {f"{block}.{module}": several for module, several in within.items()}
 
 
-def inside(outer: str, places: dict[str, Places]) -> dict[str, Places]:
+def inside(outer: str, places: Mapping[str, Places]) -> dict[str, Places]:
     """These modules, with the name of the module in which they stand before each published name."""
     return {module: [f"{outer}.{name}" for name in _several(place)] for module, place in places.items()}
 
 
 def _several(place: Places) -> list[str]:
-    return place if isinstance(place, list) else [place]
+    return place if isinstance(place, list) else [str(place)]
 
 
 def at_places(choices: Form | None = None) -> dict[str, Form]:
@@ -128,7 +128,7 @@ def plain_name(name: str) -> str:
     return f"{module}.{today[part]}" if part in today else name
 
 
-def names_of(places: dict[str, Places], has: set[str], n_layer: int = 1) -> Names:
+def names_of(places: Mapping[str, Places], has: set[str], n_layer: int = 1) -> Names:
     """{parameter: its published names} of these modules and parameters, as far as a model has them.
 
     has: the names of its parameters. n_layer: of how many blocks the numbers take the place of {}.

@@ -5,7 +5,7 @@ LayerNorm and biases as in GPT-2; positions turn, in the first part of a head on
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class GPTNeoXConfig(DecoderConfig):
     use_parallel_residual: bool = True
 
     @classmethod
-    def from_dict(cls, values: dict) -> "GPTNeoXConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json, whose older files have rotary_emb_base and rotary_pct. Raises InputError as every one."""
         older = {"rope_theta": values.get("rotary_emb_base"), "rotary_share": values.get("rotary_pct")}
         given = {key: value for key, value in older.items() if value is not None}
@@ -158,7 +158,7 @@ def _rearranged(tensors: dict[str, np.ndarray], axes: tuple[int, int, int]) -> d
     return changed
 
 
-SIZES = {
+SIZES: dict[str, dict[str, Any]] = {
     "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
     "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
     "70m": {"n_layer": 6, "n_head": 8, "n_embd": 512},

@@ -6,7 +6,7 @@ with a bias on queries, keys and values.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from minigpt.models.card import Card
 from minigpt.models.config_file import ONLY
@@ -65,7 +65,7 @@ class LlamaConfig(DecoderConfig):
     layer_norm_epsilon: float = 1e-6
 
     @classmethod
-    def from_dict(cls, values: dict) -> "LlamaConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json of LLaMA, or of Qwen2. Raises InputError as every model's does."""
         if values.get("model_type") == "qwen2":
             values = OF_QWEN2 | values
@@ -98,7 +98,7 @@ class Llama(Decoder):
     block = LlamaBlock
 
 
-SIZES = {
+SIZES: dict[str, dict[str, Any]] = {
     "nano": {"n_layer": 4, "n_head": 4, "n_kv_head": 2, "n_embd": 128, "n_inner": 344, "n_positions": 64},
     "mini": {"n_layer": 6, "n_head": 6, "n_kv_head": 2, "n_embd": 384, "n_inner": 1024, "n_positions": 256},
     "smollm2-135m": {

@@ -6,7 +6,7 @@ turned. A model says which names belong together; the rest is the same for all.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -91,6 +91,7 @@ class PublishedConfig(Config):
     @property
     def usual_form(self) -> str:
         """What stands on the body while it is pre-trained."""
+        assert self.layout is not None
         return self.architecture.removeprefix(self.layout.prefix)
 
     @property
@@ -113,7 +114,7 @@ class PublishedConfig(Config):
     @property
     def saved_as(self) -> str:
         """The class of transformers that opens it."""
-        return self.layout.class_of(self.form) if self.form else self.architecture
+        return self.layout.class_of(self.form) if self.layout and self.form else self.architecture
 
     @property
     def table_width(self) -> int:
@@ -126,7 +127,7 @@ class PublishedConfig(Config):
         return self.n_positions
 
     @classmethod
-    def from_dict(cls, values: dict) -> "PublishedConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json. Raises InputError as every model's does."""
         if values.get("pad_token_id") == NO_PADDING:
             values = values | {"pad_token_id": None}
@@ -183,8 +184,9 @@ def to_published(
     published = {}
     for name, several in names.items():
         tensor = tensors[name]
-        is_packed = len(several) == 3 and widths is not None
-        cuts = np.cumsum(widths)[:-1] if is_packed else len(several)
+        cuts: Any = len(several)
+        if len(several) == 3 and widths is not None:
+            cuts = np.cumsum(widths)[:-1]
         parts = np.split(tensor, cuts, axis=-1) if len(several) > 1 else [tensor]
         for published_name, part in zip(several, parts, strict=True):
             published[published_name] = part.T.copy() if is_turned(name, part) else part.copy()

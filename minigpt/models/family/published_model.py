@@ -4,6 +4,7 @@ import dataclasses
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ class PublishedModel(LanguageModel):
         """How a message begins that says what its file has not."""
         return f"this {type(self).__name__} was opened as {self.config.saved_as}"
 
-    def need(self, head: str) -> Module:
+    def need(self, head: str) -> Any:
         """This head, "words" or "sentences". Raises InputError where the file that was opened has none."""
         module = getattr(self, head)
         if module is None:
@@ -119,7 +120,7 @@ class PublishedModel(LanguageModel):
 
     def body_names(self) -> published.Names:
         """The names of the tables, of their LayerNorm, and of the blocks."""
-        body = forms.inside(self.layout.body, self.layout.modules | self.layout.block)
+        body = forms.inside(self.layout.body, {**self.layout.modules, **self.layout.block})
         return forms.names_of(body, self._parameter_names(), self.config.n_layer)
 
     def head_names(self, form: Form) -> published.Names:
@@ -162,7 +163,8 @@ class PublishedModel(LanguageModel):
             return tensors
         if self.layout is not None:
             tensors = self.under_whole_names(tensors)
-            tensors.pop(self._tied_bias, None)
+            if self._tied_bias is not None:
+                tensors.pop(self._tied_bias, None)
             self._tell_unused(folder)
         return published.from_published(tensors, names, folder)
 
@@ -170,7 +172,7 @@ class PublishedModel(LanguageModel):
         """The tensors with the name of the body before those of a file of a body alone, and names as they are today."""
         tensors = {forms.plain_name(name): tensor for name, tensor in tensors.items()}
         body = f"{self.layout.body}."
-        table = self.layout.modules["tokens_embed"] + ".weight"
+        table = f"{self.layout.modules['tokens_embed']}.weight"
         if table not in tensors or body + table in tensors:
             return tensors
         outside = tuple(part for part in self.config.heads.parts if not part.startswith(body))

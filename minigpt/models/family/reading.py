@@ -16,9 +16,10 @@ class Reading:
     """A decoder beside one source, or beside one for each row: a causal language model, which can generate.
 
     The source is read once: each layer's keys and values of it are computed here, and every past holds them.
+    model: an `EncoderDecoder`.
     """
 
-    def __init__(self, model: LanguageModel, source: Array, source_mask: Array | None):
+    def __init__(self, model, source: Array, source_mask: Array | None):
         self.model = model
         self.config = model.config
         self.device = model.device

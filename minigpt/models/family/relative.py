@@ -6,7 +6,6 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module
-from minigpt.models.config import Config
 from minigpt.nn import Attention, Cache, Embedding, Linear
 
 
@@ -40,7 +39,7 @@ class RelativeBias(Embedding):
     config: n_buckets, max_distance, n_head, n_embd, initializer_range.
     """
 
-    def __init__(self, config: Config, both_sides: bool, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, both_sides: bool, rng: np.random.Generator | None, dtype):
         std = config.initializer_range * config.n_embd**-0.5
         super().__init__(config.n_buckets, config.n_head, rng, std, dtype)
         self.config = config
@@ -72,7 +71,7 @@ class RelativeAttention(Attention):
 
     scale = 1.0
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype=np.float32):
+    def __init__(self, config, rng: np.random.Generator | None, dtype=np.float32):
         c = config.n_embd
         inner = config.n_head * config.d_kv
         factor = config.initializer_range

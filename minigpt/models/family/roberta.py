@@ -5,7 +5,7 @@ What the paper changes beside it (longer training, larger batches, more text) ar
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class RoBERTaConfig(BERTConfig):
         return self.first_row + self.n_positions
 
     @classmethod
-    def from_dict(cls, values: dict) -> "RoBERTaConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json. Raises InputError as BERT's does, and for a table without a row for any token."""
         values = {"head_act": values.get("hidden_act", cls.hidden_act)} | values  # in files of earlier versions
         key = cls.keys["n_positions"]

@@ -13,7 +13,6 @@ from minigpt import ops
 from minigpt.data.objectives import Objective, spans
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
-from minigpt.models.config import Config
 from minigpt.models.family import published
 from minigpt.models.family.bert import LAYOUT, SIZES, BERTConfig
 from minigpt.models.family.encoder import MASK, Encoder, between_ends, encoder_card
@@ -49,7 +48,7 @@ class EdgeCache(NamedTuple):
 class BoundaryHead(Chain):
     """A span's token from its edges: y = f(f([h_left; h_right; p])) with f(x) = LN(gelu(x W + b)) (equation in 3.2)."""
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config: BERTConfig, rng: np.random.Generator | None, dtype):
         c = config.n_embd
         width = min(PLACE_WIDTH, c)
         std = config.initializer_range
@@ -94,7 +93,7 @@ class SpanBERT(Encoder):
 
     Config = SpanBERTConfig
 
-    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+    def __init__(self, config: SpanBERTConfig, seed: int | None = 0, dtype=np.float32):
         super().__init__(config, seed, dtype)
         rng = None if seed is None else np.random.default_rng([seed, 1])
         self.boundary = BoundaryHead(config, rng, dtype)

@@ -8,7 +8,7 @@ a gate in the feed-forward network, and a head of their own.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -106,7 +106,7 @@ class T5Config(Config):
         return ACTIVATIONS[WITHIN[self.feed_forward_proj]]
 
     @classmethod
-    def from_dict(cls, values: dict) -> "T5Config":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json. Raises InputError as every model's does, and for a decoder of another depth.
 
         Only the oldest files say n_positions: it is 512 where it is missing, as it was in transformers.
@@ -150,7 +150,7 @@ class T5(EncoderDecoder):
     Config = T5Config
     dropout_sites = 6
 
-    def __init__(self, config: Config, seed: int | None = 0, dtype=np.float32):
+    def __init__(self, config: T5Config, seed: int | None = 0, dtype=np.float32):
         super().__init__(config, seed, dtype)
         if not config.tie_word_embeddings:
             rng = None if seed is None else np.random.default_rng([seed, 1])
@@ -222,7 +222,7 @@ DECODER_LAYER = ATTENTION | {
     "crossattention.c_proj": "1.EncDecAttention.o",
     "ln_cross_attn": "1.layer_norm",
 } | inside("2", REST)
-PLACES = {
+PLACES: dict[str, forms.Places] = {
     "tokens_embed": "shared",
     "encoder.distances_embed": "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
     "encoder.ln_f": "encoder.final_layer_norm",

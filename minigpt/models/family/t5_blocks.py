@@ -4,7 +4,6 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, scaled
-from minigpt.models.config import Config
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
 from minigpt.models.family.encoder_decoder import Gradients, Stack
 from minigpt.models.family.layers import GatedMLP, RMSNorm
@@ -19,7 +18,7 @@ class FeedForward(Module):
     config.activation: the operation in the place of max.
     """
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, rng: np.random.Generator | None, dtype):
         c, f = config.n_embd, config.d_ff
         factor = config.initializer_range
         self.wi = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
@@ -51,7 +50,7 @@ class FeedForward(Module):
 class GatedFeedForward(GatedMLP):
     """The network with a gate of version 1.1: with dropout inside too, and T5's initial weights."""
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, rng: np.random.Generator | None, dtype):
         c, f = config.n_embd, config.d_ff
         factor = config.initializer_range
         self.gate = Linear(c, f, rng, factor * c**-0.5, dtype, bias=False)
@@ -66,7 +65,7 @@ class T5CrossAttention(CrossAttention):
 
     scale = 1.0
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, rng: np.random.Generator | None, dtype):
         c = config.n_embd
         inner = config.n_head * config.d_kv
         factor = config.initializer_range
@@ -79,7 +78,7 @@ class T5CrossAttention(CrossAttention):
 class EncoderBlock(Module):
     """x = x + Attn(RMS(x)),   x = x + FF(RMS(x)): the residual stream x itself is never normalised."""
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, rng: np.random.Generator | None, dtype):
         c, eps = config.n_embd, config.layer_norm_epsilon
         self.ln_1 = RMSNorm(c, eps, dtype)
         self.attn = RelativeAttention(config, rng, dtype)
@@ -122,7 +121,7 @@ class EncoderBlock(Module):
 class DecoderBlock(EncoderBlock):
     """The same, and between the two   x = x + CrossAttn(RMS(x), states)"""
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config, rng: np.random.Generator | None, dtype):
         super().__init__(config, rng, dtype)
         self.ln_cross_attn = RMSNorm(config.n_embd, config.layer_norm_epsilon, dtype)
         self.crossattention = T5CrossAttention(config, rng, dtype)
@@ -149,9 +148,8 @@ class T5Stack(Stack):
     """
 
     def __init__(
-        self, config: Config, block: type[Module], rng: np.random.Generator | None, dtype, both_sides: bool,
-        scale: float,
-    ):  # fmt: skip
+        self, config, block: type[EncoderBlock], rng: np.random.Generator | None, dtype, both_sides: bool, scale: float
+    ):
         self.distances_embed = RelativeBias(config, both_sides, rng, dtype)
         self.h = [block(config, rng, dtype) for _ in range(config.n_layer)]
         self.ln_f = RMSNorm(config.n_embd, config.layer_norm_epsilon, dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module
-from minigpt.models.config import Config
+from minigpt.models.family.published import PublishedConfig
 from minigpt.nn import MLP, Cache, LayerNorm, Linear, Module
 from minigpt.ops.random_keys import Key, fold
 
@@ -21,7 +21,7 @@ class TwoStreamAttention(Module):
     config: as for `nn.Attention`. c_attn, c_proj: the projections, which a subclass builds. scale: of the scores.
     """
 
-    config: Config
+    config: Any
     c_attn: Linear
     c_proj: Linear
     scale: float
@@ -80,7 +80,7 @@ class TwoStreamAttention(Module):
 class TwoStreamBlock(Module):
     """GPT-1's block with such an attention. The stream of the queries is the residual stream."""
 
-    def __init__(self, attn: TwoStreamAttention, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, attn: TwoStreamAttention, config: PublishedConfig, rng: np.random.Generator | None, dtype):
         c = config.n_embd
         self.attn = attn
         self.ln_1 = LayerNorm(c, config.layer_norm_epsilon, dtype)

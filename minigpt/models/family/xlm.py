@@ -5,7 +5,7 @@ helps to fill in the other (section 3.4, translation language modelling: `data.o
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class XLMConfig(PublishedConfig):
     hidden_act: str = "gelu"
 
     @classmethod
-    def from_dict(cls, values: dict) -> "XLMConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json, whose padding has one of two names. Raises InputError as BERT's does."""
         values = {"hidden_act": "gelu" if values.get("gelu_activation", True) else "relu"} | values
         if values.get("use_lang_emb") is False:

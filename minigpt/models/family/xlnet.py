@@ -8,7 +8,7 @@ appendix A.2). The memory of earlier texts is left out.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class XLNetConfig(PublishedConfig):
     n_segments: int = 2
 
     @classmethod
-    def from_dict(cls, values: dict) -> "XLNetConfig":
+    def from_dict(cls, values: dict) -> Self:
         """From a config.json, which need not limit the length. Raises InputError as BERT's does, and for odd heads."""
         config = super().from_dict({"n_positions": cls.n_positions} | values)
         size = config.n_embd // config.n_head
@@ -113,6 +113,8 @@ class XLNet(Encoder):
     last_segment = 2  # `a <sep> b <sep> <cls>`: the token for both texts has a segment of its own
     n_segments = 5  # two texts, that token, <sep>, padding, as its authors number them; they are only compared
 
+    h: list[TwoStreamBlock]
+
     def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
         """A table of tokens, and the vector that the query stream starts from at every place."""
         config = self.config
@@ -121,7 +123,7 @@ class XLNet(Encoder):
         self.positions_embed = None
         self.segments_embed = None
 
-    def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[Module]:
+    def build_blocks(self, rng: np.random.Generator | None, dtype) -> list[TwoStreamBlock]:
         """Blocks for both streams."""
         blocks = []
         for _ in range(self.config.n_layer):
@@ -238,7 +240,7 @@ class XLNet(Encoder):
     # -------------------------------------------------------------------------------------------------------- files
 
     @classmethod
-    def least_size(cls, config: Config) -> int:
+    def least_size(cls, config: XLNetConfig) -> int:
         """The numbers in its matrices: the table of tokens, and in each block five of C^2 and the MLP."""
         c = config.n_embd
         return config.vocab_size * c + config.n_layer * (5 * c + 2 * inner_width(config)) * c

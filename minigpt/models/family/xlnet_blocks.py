@@ -6,7 +6,7 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, scaled
-from minigpt.models.config import Config
+from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.relative_attention import (
     distances_between,
     far_scores,
@@ -40,7 +40,7 @@ class RelativeAttention(TwoStreamAttention):
     u, v, w: numbers of each head.
     """
 
-    def __init__(self, config: Config, rng: np.random.Generator | None, dtype):
+    def __init__(self, config: PublishedConfig, rng: np.random.Generator | None, dtype):
         c = config.n_embd
         std = config.initializer_range
         heads = config.n_head, c // config.n_head

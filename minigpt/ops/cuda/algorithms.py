@@ -83,7 +83,7 @@ def fastest(kind: dict, ways: dict[str, Callable]) -> str | None:
             times[name].append(seconds / REPETITIONS)
     medians = {name: statistics.median(seconds) for name, seconds in times.items()}
     first = next(iter(medians))
-    best = min(medians, key=medians.get)
+    best = min(medians, key=medians.__getitem__)
     if medians[first] < LEAST or medians[best] > GAIN * medians[first]:
         best = first
     name = _file_name(kind)

@@ -207,6 +207,7 @@ def plan(
         constants = constants_on_tensor_cores(size, name, drops, group)
         return "attention_mma", WARPS * constants[ROWS_OF[kernel]], WARPS * 32, constants
     each = square(size, wide(dtype).itemsize)
+    assert each is not None, "such heads are not supported"
     constants = {"HEAD": size, "KV_GROUP": group, "SIDE": SIDE, "EACH": each, "PLAIN": int(plain)}
     return "attention", SIDE * each, SIDE * SIDE, constants
 

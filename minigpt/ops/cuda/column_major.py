@@ -27,10 +27,9 @@ def alignment_of(address) -> int:
 
 def as_stored(b, a, out, aux) -> list[Matrix] | None:
     """Arrays as cuBLASLt's A, B, D and, if there is one, aux; None where it cannot take one of them as it lies."""
-    matrices = [_matrix(b), _matrix(a), _matrix(out)]
-    if aux is not None:
-        matrices.append(_matrix(aux))
-    if None in matrices:
+    given = [b, a, out] if aux is None else [b, a, out, aux]
+    matrices = [matrix for matrix in map(_matrix, given) if matrix is not None]
+    if len(matrices) < len(given):
         return None
     for written in matrices[2:]:
         if written.turned or written.dtype != out.dtype:

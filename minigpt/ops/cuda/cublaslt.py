@@ -135,7 +135,8 @@ def multiply(a, b, out, epilogue=Epilogue.DEFAULT, bias=None, aux=None, add=Fals
     plan = plans[key]
     if plan is None:
         return False
-    *of_matrices, address_bias, address_aux = addresses
+    address_a, address_b, address_out, address_bias, address_aux = addresses
+    of_matrices = address_a, address_b, address_out
     if bias is not None:
         _point(plan.description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, plan.bias, address_bias)
     if aux is not None:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 from minigpt.device import gpu
 from minigpt.device.arrays import Array
@@ -18,10 +19,10 @@ class Recorded:
 
     def __init__(self, function: Callable):
         self.function = function
-        self.inputs = None
-        self.result = None
-        self.graph = None
-        self._pool = None
+        self.inputs: list[Array] | None = None
+        self.result: Any = None
+        self.graph: Any = None
+        self._pool: Any = None
 
     def __call__(self, *arrays: Array):
         """function(*arrays), arrays of NumPy or CuPy of the shapes of the first call."""

@@ -3,6 +3,7 @@
 import functools
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -154,14 +155,14 @@ def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
     declared = {}
     for kernel, text in re.findall(r"__global__ void (\w+)\(([^)]*)\)", source):
         texts = [" ".join(parameter.split()) for parameter in text.split(",")]
-        declared[kernel] = [one.match(parameter).groups() for parameter in texts]
+        declared[kernel] = [one.findall(parameter)[0] for parameter in texts]
     return declared
 
 
 def declared(source: str, dtype: str) -> dict[str, list[tuple]]:
     """{kernel: [(dtype of an argument, what makes a number of it, or None for a pointer), ...]} of a source."""
     real = arrays.named_dtype(dtype)
-    dtypes = {"real": real, "wide": wide(real), **DTYPES}
+    dtypes: dict[str, Any] = {"real": real, "wide": wide(real), **DTYPES}
     found = {}
     for kernel, arguments in parameters(source).items():
         kinds = []

@@ -91,7 +91,7 @@ def batched_product(a: Array, b: Array) -> Array:
     return (widened(a) @ widened(b)).astype(a.dtype, copy=False)
 
 
-def widened(x: Array | None) -> Array | None:
+def widened(x: Array | None) -> Any:
     """An array in the dtype that its numbers are computed in; None stays None."""
     return None if x is None else x.astype(wide(x.dtype), copy=False)
 

@@ -17,7 +17,7 @@ GPUs. We assume that mma reaches 63 % of the peak (MMA_SHARE). A study measured 
 arXiv 2402.13499), but we could not check the number there, and have not measured it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minigpt.ops.cuda.kernels import blocks
 from minigpt.ops.cuda.ladder.rungs import RUNGS, constants_of
@@ -43,7 +43,10 @@ class Machine(NamedTuple):
         return self.peak[dtype] / self.per_clock[dtype]
 
 
-HOPPER = {"peak": {"float32": 67e12, "bfloat16": 989e12}, "per_clock": {"float32": 256, "bfloat16": 4096}}
+HOPPER: dict[str, Any] = {
+    "peak": {"float32": 67e12, "bfloat16": 989e12},
+    "per_clock": {"float32": 256, "bfloat16": 4096},
+}
 MACHINES = {
     "H100": Machine(132, 3350e9, **HOPPER),
     "H200": Machine(132, 4800e9, **HOPPER),
@@ -91,7 +94,7 @@ def predict(name: str, machine: str = "H100", **sizes: int) -> Prediction:
     for unit, clocks in needs.clocks.items():
         times[unit] = clocks / gpu.clocks_a_second(dtype)
     times["memory"] = needs.least / gpu.memory
-    limit = max(times, key=times.get)
+    limit = max(times, key=times.__getitem__)
     seconds = times[limit]
     without = max(seconds, needs.loaded / gpu.memory)
     at_peak = needs.operations / gpu.peak[dtype]
