@@ -146,8 +146,8 @@ def test_stopped_by_a_signal_it_goes_on_to_the_same_bytes(options, whole, here, 
     number_of_signal = getattr(signal, f"SIG{name}")
     real = finetune.Tuning.update
 
-    def update(tuning, rows):
-        real(tuning, rows)
+    def update(tuning):
+        real(tuning)
         if len(tuning.losses) + tuning.seed * UPDATES + tuning.epoch * 3 == number:
             os.kill(os.getpid(), number_of_signal)
 
@@ -219,8 +219,8 @@ def test_other_labels_or_another_model_are_not_gone_on_with(options, here, tmp_p
 def test_a_folder_that_is_removed_during_the_run_is_told(options, whole, here, monkeypatch, capsys):
     real = finetune.Tuning.update
 
-    def update(tuning, rows):
-        real(tuning, rows)
+    def update(tuning):
+        real(tuning)
         if tuning.seed == 0 and tuning.step == 4:
             shutil.rmtree(here)
 

@@ -322,11 +322,11 @@ def stop_after(monkeypatch, n: int) -> None:
     """Ctrl-C during update number n."""
     real, calls = Tuning.update, []
 
-    def update(one, rows):
+    def update(one):
         calls.append(1)
         if len(calls) == n:
             signal.raise_signal(signal.SIGINT)
-        return real(one, rows)
+        return real(one)
 
     monkeypatch.setattr(Tuning, "update", update)
 

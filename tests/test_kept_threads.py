@@ -101,10 +101,10 @@ def stop_at_update_2(monkeypatch, words: list[str]) -> None:
     """Run a fine-tuning that somebody stops."""
     real = finetune.Tuning.update
 
-    def update(tuning, rows):
+    def update(tuning):
         if tuning.step == 2:
             raise KeyboardInterrupt
-        real(tuning, rows)
+        real(tuning)
 
     with monkeypatch.context() as patch:
         patch.setattr(finetune.Tuning, "update", update)

@@ -3,14 +3,13 @@
 It can be stopped at any update, and goes on at any: what is drawn is a function of the seed, the epoch and the update.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from minigpt.errors import InputError, NonFiniteGradient
-from minigpt.jobs.interrupt import Stopped, Timer
+from minigpt.jobs.updates import Updates
 from minigpt.nn.schedules import warmup_linear
 from minigpt.ops.random_keys import Key
 
@@ -32,17 +31,17 @@ def batches(lengths: Sequence[int], size: int, rng: np.random.Generator) -> list
     return [found[i] for i in rng.permutation(len(found))]
 
 
-class Epochs:
+class Epochs(Updates):
     """The epochs of one model, and how far they are. A subclass learns, evaluates, and keeps the run.
 
     lengths: of the examples, in tokens. rate: the highest. step: updates made; epoch: epochs that have been evaluated;
-    losses: of each update since then; best: the best evaluation so far. stopped(): the number of the signal that wants
-    the work to end, or 0.
+    losses: of each update since then; best: the best evaluation so far.
     """
 
     draw: tuple[int, ...] = ()  # beside the seed and the epoch, what the order of the examples is drawn with
 
     def __init__(self, lengths: Sequence[int], options: Any, seed: int, rate: float):
+        super().__init__()
         self.lengths = lengths
         self.options = options
         self.seed = seed
@@ -53,60 +52,40 @@ class Epochs:
         self.epoch = 0
         self.losses: list[Any] = []
         self.best: float | None = None
-        self.stopped: Callable[[], int] = lambda: 0
-        self.timer = Timer()
+        self.planned = -1  # the epoch whose plan is at hand
+        self.rows: list[np.ndarray] = []
 
     def learn(self, rows: np.ndarray, key: Key, lr: float) -> Any:
         """Update the weights with these examples; returns the losses before. Raises NonFiniteGradient."""
         raise NotImplementedError
 
-    def evaluate(self) -> None:
-        """What an epoch ends with: afterwards it counts as evaluated. Calls `check` now and then."""
-        raise NotImplementedError
-
-    def keep(self) -> None:
-        """Write the file from which the work goes on; here nothing."""
-
     @property
-    def progress(self) -> str:
-        """What stands beside the bar."""
-        return f"loss {self.losses[-1]:.3f}"
+    def pauses(self) -> bool:
+        """Is this the end of an epoch, which has not been evaluated yet?"""
+        return self.step == (self.epoch + 1) * self.in_epoch
 
     def plan(self) -> list[np.ndarray]:
         """The examples of each update of this epoch."""
         return batches(self.lengths, self.options.batch, np.random.default_rng([self.seed, self.epoch, *self.draw]))
 
-    def update(self, rows: np.ndarray) -> None:
-        """One update with these examples. Raises InputError where a gradient is not finite."""
+    def shown(self, loss: Any) -> str:
+        """What `learn` has returned, beside the bar."""
+        return f"loss {loss:.3f}"
+
+    def update(self) -> None:
+        """One update. Raises InputError where a gradient is not finite."""
+        if self.planned != self.epoch:
+            self.planned, self.rows = self.epoch, self.plan()
+        rows = self.rows[self.step - self.epoch * self.in_epoch]
         lr = self.rate * warmup_linear(self.step / self.total, self.options.warmup)
         try:
             self.losses.append(self.learn(rows, Key.of(self.seed, self.step), lr))
         except NonFiniteGradient as error:
             raise InputError(f"update {self.step + 1}: {error}: {self.advice}") from error
+        self.progress = self.shown(self.losses[-1])
         self.step += 1
 
     @property
     def advice(self) -> str:
         """What to do where a number is not finite."""
         return f"give a smaller --lr than {self.rate:.2g}, and another --out"
-
-    def check(self) -> None:
-        """Raises Stopped where a signal wants the work to end, after it is kept."""
-        number = self.stopped()
-        if number:
-            self.keep()
-            raise Stopped(number)
-
-    def all_epochs(self, title: str | None = None) -> None:
-        """All updates that are left, and an evaluation after each epoch. Raises Stopped, and InputError as `update`."""
-        with tqdm(total=self.total, initial=self.step, desc=title, unit="step", dynamic_ncols=True) as bar:
-            while self.epoch < self.options.epochs:
-                for rows in self.plan()[self.step - self.epoch * self.in_epoch :]:
-                    self.update(rows)
-                    bar.update()
-                    bar.set_postfix_str(self.progress, refresh=False)
-                    self.check()
-                    if self.timer.due:
-                        with self.timer.keeping():
-                            self.keep()
-                self.evaluate()

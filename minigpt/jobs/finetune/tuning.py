@@ -87,13 +87,12 @@ class Tuning(Epochs):
         found = update(self.model, self.train, rows, self.options, key, self.optimizer, lr)
         return float(found.task), float(found.lm)
 
-    @property
-    def progress(self) -> str:
-        """What stands beside the bar."""
-        task_loss, lm_loss = self.losses[-1]
+    def shown(self, loss: tuple[float, float]) -> str:
+        """Both losses, beside the bar."""
+        task_loss, lm_loss = loss
         return f"loss {task_loss:.3f}, language model {lm_loss:.3f}"
 
-    def evaluate(self) -> None:
+    def pause(self) -> None:
         """End an epoch: judge the validation examples, and remember the weights if they are the best so far."""
         judged = evaluate(self.model, self.valid, self.check)
         train_loss, lm_loss = np.mean(self.losses, axis=0)
@@ -119,7 +118,7 @@ class Tuning(Epochs):
 
     def finish(self) -> Judged:
         """All epochs that are left; then the model is what it was after its best epoch. Returns how that did."""
-        self.all_epochs(f"seed {self.seed}" if self.options.seeds > 1 else None)
+        self.all_updates(f"seed {self.seed}" if self.options.seeds > 1 else None)
         for name, parameter in self.model.named_parameters():
             parameter.data = self.best_weights[name]
         if self.judged is None:  # it was evaluated before the run was stopped

@@ -44,9 +44,7 @@ def instruct(options: InstructOptions, named: Collection[str] = ()) -> int:
                 _announce(tuning)
                 if not run.claimed:
                     tuning.keep()  # the first file of a run, and the one that marks its folder
-                if tuning.logged < 0:
-                    tuning.evaluate()
-                tuning.all_epochs()
+                tuning.all_updates()
             except Stopped as error:
                 print(f"stopped at update {tuning.step}; everything is kept. Go on: the same command")
                 return error.args[0]

@@ -91,7 +91,12 @@ class Tuning(Epochs):
         self.optimizer.step(lr, self.options.clip)
         return -float(log_p.sum()) / n
 
-    def evaluate(self) -> None:
+    @property
+    def pauses(self) -> bool:
+        """Is it the end of an epoch, or before the first update?"""
+        return self.logged < 0 or super().pauses
+
+    def pause(self) -> None:
         """A line of the table: how well answers are written that were kept apart, and the other text."""
         start = time.perf_counter()
         valid = self.loss_of_answers()

@@ -20,7 +20,7 @@ from minigpt.device.parallel import ALONE, Ranks
 from minigpt.errors import InputError
 from minigpt.files.disk import typed
 from minigpt.files.lock import locked
-from minigpt.jobs.interrupt import Stopped, Timer, interruptible
+from minigpt.jobs.interrupt import Stopped, interruptible
 from minigpt.jobs.pretrain import plateau
 from minigpt.jobs.pretrain.agreement import names_of
 from minigpt.jobs.pretrain.announcement import announce
@@ -31,6 +31,7 @@ from minigpt.jobs.pretrain.recipe import settle
 from minigpt.jobs.pretrain.settings import PretrainOptions
 from minigpt.jobs.pretrain.step import evaluate, rate, update, validation_batches
 from minigpt.jobs.run_folder import RESUME
+from minigpt.jobs.updates import Updates
 from minigpt.models import costs
 from minigpt.nn.optim import NonFiniteGradient
 
@@ -141,53 +142,80 @@ def loop(job: Job, interrupted: Callable[[], int] = lambda: 0, patient: bool = T
     """
     if not job.run.claimed:
         job.save()
-    stops = interrupted if not patient else lambda: 0
-    timer = Timer()
-    total = job.options.steps
     with gpu.products_in(job.products), contextlib.suppress(Stopped):
-        if job.logged < job.step and job.logs or job.logged < 0:  # the first line, or it was stopped before this one
-            _catch_up(job, time.perf_counter(), stops)
-        with tqdm(total=total, initial=job.step, unit="step", dynamic_ncols=True) as bar:
-            since = time.perf_counter()
-            while job.step < total and not _stops(job, interrupted, timer):
-                job.losses.append(_checked_update(job, rate(job.options, job.step)))
-                job.step += 1
-                bar.update()
-                if job.logs:
-                    _catch_up(job, since, stops, bar)
-                    since = time.perf_counter()
-    if not job.finished:
-        job.save()
+        Loop(job, interrupted, patient).all_updates()
 
 
-def _stops(job: Job, interrupted: Callable[[], int], timer: Timer) -> bool:
-    """Has a signal come to any of the processes? If it is time to keep the run, that is done too."""
-    job.stopped_by = max(job.ranks.gather(int(interrupted())))
-    if not job.stopped_by and timer.due and job.ranks.first:
-        with timer.keeping():
-            job.save()
-    return job.stopped_by > 0
+class Loop(Updates):
+    """The updates of a job, its lines of loss.csv and its evaluations. since: when the last line was written."""
 
+    def __init__(self, job: Job, interrupted: Callable[[], int], patient: bool):
+        super().__init__(interrupted)
+        self.job = job
+        self.patient = patient
+        self.total = job.options.steps
+        self.since = time.perf_counter()
 
-def _catch_up(job: Job, since: float, stops: Callable[[], int], bar: tqdm | None = None) -> None:
-    """The line of loss.csv that belongs to this step, and the evaluation if there is one. since: of the last line."""
-    mean = lr = speed = None
-    if job.losses:
-        mean = _mean(job, job.losses)
-        lr = rate(job.options, job.step - 1)
-        tokens = len(job.losses) * job.options.batch * job.model.config.n_positions
-        speed = tokens / (time.perf_counter() - since)
-    if bar is not None and mean is not None:
-        bar.set_postfix_str(_progress(job, mean, speed))
-    if job.evaluates:
-        assess(job, mean, lr, speed, print if bar is None else bar.write, stops)
-    else:
-        _log(job, train_loss=mean, lr=lr, tokens_per_second=speed)
-    if bar is not None:
-        _tell_plateau(job, bar.write)
+    @property
+    def step(self) -> int:
+        """Updates made."""
+        return self.job.step
+
+    def update(self) -> None:
+        """One update. Raises InputError for a gradient that is not finite."""
+        job = self.job
+        try:
+            job.losses.append(update(job, rate(job.options, job.step)))
+        except NonFiniteGradient as error:
+            raise InputError(_not_finite(job, job.step + 1, str(error))) from error
+        job.step += 1
+
+    def keep(self) -> None:
+        """Write the file from which the run goes on."""
+        self.job.save()
+
+    def check(self) -> None:
+        """Raises Stopped where a signal has come to any of the processes, after the run is kept."""
+        self.job.stopped_by = max(self.job.ranks.gather(int(self.stopped())))
+        if self.job.stopped_by:
+            self.keep()
+            raise Stopped(self.job.stopped_by)
+
+    @property
+    def pauses(self) -> bool:
+        """Is there a line of loss.csv that belongs to this step, and is not written yet?"""
+        job = self.job
+        return job.logged < job.step and job.logs or job.logged < 0
+
+    def pause(self) -> None:
+        """The line of loss.csv that belongs to this step, and the evaluation if there is one."""
+        job = self.job
+        mean = lr = speed = None
+        if job.losses:
+            mean = _mean(job, job.losses)
+            lr = rate(job.options, job.step - 1)
+            tokens = len(job.losses) * job.options.batch * job.model.config.n_positions
+            speed = tokens / (time.perf_counter() - self.since)
+            self.progress = _progress(job, mean, speed)
+        if job.evaluates:
+            assess(job, mean, lr, speed, tqdm.write, self._while_nobody_stops)
+        else:
+            _log(job, train_loss=mean, lr=lr, tokens_per_second=speed)
+        _tell_plateau(job, tqdm.write)
         if job.options.compare and job.comparison and job.ranks.first:
             for finding in job.comparison.news(job.run.rows):
-                bar.write(f"step {job.step}: {finding}")
+                tqdm.write(f"step {job.step}: {finding}")
+        self.since = time.perf_counter()
+
+    def _while_nobody_stops(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """These batches. Raises Stopped when a signal comes: the evaluation is made when the run goes on.
+
+        Several processes stop together, after the evaluation.
+        """
+        for batch in batches:
+            if not self.patient and self.job.ranks.size == 1:
+                self.check()
+            yield batch
 
 
 def _begin_comparison(job: Job) -> None:
@@ -205,14 +233,6 @@ def _log(job: Job, **row) -> None:
     job.run.log(step=job.step, **row)
     job.logged = job.step
     job.losses = []
-
-
-def _checked_update(job: Job, lr: float):
-    """`update`. Raises InputError for a gradient that is not finite."""
-    try:
-        return update(job, lr)
-    except NonFiniteGradient as error:
-        raise InputError(_not_finite(job, job.step + 1, str(error))) from error
 
 
 def _mean(job: Job, losses: list) -> float:
@@ -246,16 +266,13 @@ def assess(
     lr: float | None,
     speed: float | None,
     write: Callable[[str], object] = print,
-    stops: Callable[[], int] = lambda: 0,
+    watched: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> None:
     """Measure the validation loss; keep the model if it is the best so far; keep the run; show a sample.
 
-    Raises InputError for a loss that is not finite, and Stopped where a signal came meanwhile.
+    watched: the batches go through it, and it may raise. Raises InputError for a loss that is not finite.
     """
-    batches = _validation_batches(job)
-    if job.ranks.size == 1:  # several processes stop together, after the evaluation
-        batches = _until(batches, stops, job)
-    loss = evaluate(job.model, batches, job.ranks)
+    loss = evaluate(job.model, watched(_validation_batches(job)), job.ranks)
     if not math.isfinite(loss):
         raise InputError(_not_finite(job, job.step, "the validation loss is not finite"))
     if job.ranks.size > 1:
@@ -284,15 +301,6 @@ def _draw(job: Job) -> None:
     entropy = job.entropy if job.in_nats else None
     shade = job.comparison.shade if job.comparison else None
     job.run.draw(vocab_size, entropy, job.at_plateau, shade)
-
-
-def _until(batches: Iterable[Batch], stops: Callable[[], int], job: Job) -> Iterator[Batch]:
-    """These batches. Raises Stopped when a signal comes: the evaluation is made when the run goes on."""
-    for batch in batches:
-        job.stopped_by = int(stops())
-        if job.stopped_by:
-            raise Stopped(job.stopped_by)
-        yield batch
 
 
 def _sample(job: Job) -> str:
