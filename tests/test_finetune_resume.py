@@ -18,7 +18,7 @@ import minigpt
 from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.jobs import finetune, interrupt
-from minigpt.jobs.finetune import FinetuneOptions, job, kept, reopen
+from minigpt.jobs.finetune import FinetuneOptions, job, kept
 
 OUT = "run"  # relative, because a run remembers its own options
 UPDATES = 6  # of a seed
@@ -180,7 +180,7 @@ def test_stopped_during_an_evaluation(options, whole, here, monkeypatch):
         patch.setattr(job, "interruptible", interruptible)
         assert finetune.finetune(FinetuneOptions(**options)).stopped_by == signal.SIGINT
     assert kept.Kept.load(here).tuning["step"] == 3 and kept.Kept.load(here).tuning["epoch"] == 0
-    finetune.finetune(reopen({"out": OUT}))
+    finetune.finetune(FinetuneOptions(out=OUT, resume=True))
     assert files(here) == whole
 
 

@@ -78,16 +78,16 @@ def train(found: Namespace) -> int:
 
 def finetune(found: Namespace) -> int:
     """`minigpt finetune`, of a task or of a suite; 128 and the number of the signal that stopped it."""
-    from minigpt.jobs.finetune import FinetuneOptions, finetune, reopen
+    from minigpt.jobs.finetune import FinetuneOptions, finetune
     from minigpt.jobs.interrupt import exit_status
     from minigpt.jobs.suites.running import finetune_suite
 
     values = given(FinetuneOptions, found)
-    named = _threads_given(found)
-    if "suite" in values:
-        return exit_status(finetune_suite(FinetuneOptions(**values), named))
-    options = reopen(values) if "resume" in values else FinetuneOptions(**values)
-    return exit_status(finetune(options, named=named).stopped_by)
+    options = FinetuneOptions(**values)
+    named = [*values, *_threads_given(found)]
+    if options.suite is not None:
+        return exit_status(finetune_suite(options, named))
+    return exit_status(finetune(options, named).stopped_by)
 
 
 def instruct(found: Namespace) -> int:

@@ -53,7 +53,7 @@ def _check_options(name: str, command: Command, words: Sequence[str]) -> None:
             before = ""
             continue
         if known.get(before):
-            raise InputError(f"{before} needs a value: where it begins with a dash, write {before}={_quoted(word)}")
+            raise InputError(f"{before} needs a value: where it begins with a dash, write {before}=\"{word}\"")
         given = word.partition("=")[0]
         if not any(one.startswith(given) for one in known):
             advice = _advice(given, known, command)
@@ -79,10 +79,6 @@ def _options_of(command: Command) -> dict[str, bool]:
 def _is_option(word: str) -> bool:
     """Does argparse take this word for an option? Not a text with a space in it, not a lone dash, not a number."""
     return word.startswith("-") and word != "-" and " " not in word and not NEGATIVE.fullmatch(word)
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"'
 
 
 def _advice(given: str, known: dict[str, bool], command: Command) -> str:

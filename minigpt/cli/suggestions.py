@@ -38,15 +38,11 @@ def for_what_is_missing(message: str, words: Sequence[str]) -> str:
         value = word.partition("=")[2] if word.startswith("--") else word
         if not value or value not in message or Path(value).exists():
             continue
-        found = nearest(value, [*_choices_in(message), *_published(), *FIXED]) or _near_path(Path(value))
+        choices = NAMES.findall(message.partition(": choose ")[2])  # nano, paper of "unknown size: choose nano, paper"
+        found = nearest(value, [*choices, *_published(), *FIXED]) or _near_path(Path(value))
         if found and found != value:
             return f"; did you mean {found}?"
     return ""
-
-
-def _choices_in(message: str) -> list[str]:
-    """The names that an error offers: nano and paper of "unknown size 'pico': choose nano, paper"."""
-    return NAMES.findall(message.partition(": choose ")[2])
 
 
 def _published() -> list[str]:

@@ -4,7 +4,6 @@ import dataclasses
 import math
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -47,35 +46,18 @@ def info(options: InfoOptions) -> None:
         print(compare(folder))
         return
     if folder:
-        kind, config = _in_folder(folder)
+        kind = models.card_in(folder).model
+        config = kind.config_in(hub.find(folder))
     else:
-        kind, config = _of_size(options.model or MODEL, options.size)
+        card = models.card(options.model or MODEL)
+        kind = card.model
+        config = kind.Config(**models.size(card.name, options.size or card.usual_size))
     if options.ops:
         show_operations(kind, config)
         return
     show(kind, config, options.batch)
-    if not folder:
-        _show_what_differs(options.model or MODEL, options.size)
-
-
-def _of_size(model: str, size: str | None) -> tuple[type[LanguageModel], Config]:
-    """The class and the configuration of a named size: ("gpt1", "paper"). None is the size that it is known by."""
-    card = models.card(model)
-    values = models.size(model, size or card.usual_size)
-    return card.model, card.model.Config(**values)
-
-
-def _show_what_differs(model: str, size: str | None) -> None:
-    """Print how a size that a paper or a release has differs from the published model, where it does."""
-    card = models.card(model)
-    if card.differs and size not in models.common_sizes():
+    if not folder and card.differs and options.size not in models.common_sizes():
         print(f"\nnot the published model: {card.differs}")
-
-
-def _in_folder(folder: str | Path) -> tuple[type[LanguageModel], Config]:
-    """The class and the configuration of the model in a directory."""
-    kind = models.card_in(folder).model
-    return kind, kind.config_in(hub.find(folder))
 
 
 def show(kind: type[LanguageModel], config: Config, batch: int) -> None:

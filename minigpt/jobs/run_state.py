@@ -47,16 +47,21 @@ def check_same(folder: Path, options: Any, marks: dict[str, str], kept: dict[str
     kept: the state of that run, with its "options", its "marks" and whether it is "finished". marks: checksums of what
     a run is made of; of: what each of them tells, in words.
     """
-    state = "a finished run" if kept["finished"] else "an unfinished run"
     instead = "give the same to go on with it, or another --out to begin anew"
     now = told(options)
     for name, value in kept["options"].items():
         if name not in free(options) and now.get(name) != value:
-            has, says = option_text(name, value), option_text(name, now.get(name))
-            raise InputError(f"{typed(folder)} holds {state} with {has}, this command says {says}: {instead}")
+            what = difference(folder, kept["finished"], name, value, now.get(name))
+            raise InputError(f"{what}: {instead}")
     for name, thing in of.items():
         if marks.get(name) != kept["marks"].get(name):
             raise InputError(f"{thing} not what the run in {typed(folder)} began with: {instead}")
+
+
+def difference(folder: str | Path, finished: bool, name: str, has: Any, given: Any) -> str:
+    """How the run in a folder and a command differ, in one option."""
+    state = "a finished run" if finished else "an unfinished run"
+    return f"{typed(folder)} holds {state} with {option_text(name, has)}, this command says {option_text(name, given)}"
 
 
 def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:

@@ -1,7 +1,6 @@
 """Writing text with a trained model."""
 
 import re
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from tqdm import tqdm
 from minigpt import models
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
+from minigpt.files.published import tell
 from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.models import costs, sampling
 from minigpt.tokenizer import Tokenizer
@@ -69,7 +69,10 @@ def sample(options: SampleOptions, write: Callable[[str], object] = _print) -> l
         prompt = start if options.prompt is None else text.before_text + start
         n_tokens = options.tokens
         _check_length(prompt, model.config.n_positions)
-        _warn_of_sliding(len(prompt) + n_tokens - 1, model.config.n_positions)
+        context = model.config.n_positions
+        if len(prompt) + n_tokens - 1 > context:
+            about = f"the model sees {context} tokens at once: after them the window slides"
+            tell(f"{about}, and the beginning is forgotten")
     costs.fit_threads(model, options.samples)
     writer, begin = model.continuing(np.tile(prompt, (options.samples, 1)))
     steps = writer.stream(
@@ -119,21 +122,13 @@ def _collect(start: list[int], steps: Iterable[np.ndarray], stop: int | None, sa
     return rows
 
 
-def _warn_of_sliding(length: int, context: int) -> None:
-    """Tell the user where a text becomes longer than what the model sees."""
-    if length > context:
-        about = f"the model sees {context} tokens at once: after them the window slides, and the beginning is forgotten"
-        print(about, file=sys.stderr)
-
-
 def _warn_of_unknown(text: Tokenizer, prompt: str) -> None:
     """Tell the user which characters of a prompt the model does not see."""
     unknown = text.unknown_in(prompt)
     if unknown:
         shown = ", ".join(map(repr, unknown[:SHOWN]))
         more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
-        about = f"the vocabulary has no {shown}{more}: the model reads the unknown token in their place"
-        print(about, file=sys.stderr)
+        tell(f"the vocabulary has no {shown}{more}: the model reads the unknown token in their place")
 
 
 def _start(text: Tokenizer, prompt: str | None) -> list[int]:

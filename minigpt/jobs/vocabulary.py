@@ -15,7 +15,6 @@ from minigpt.jobs.run_folder import files_of, refuse_occupied, refuse_others, wr
 from minigpt.tokenizer import Tokenizer
 
 SIZE = 4096  # tokens of a vocabulary, where nothing is given
-FOLDER = "a tokenizer's or a model's folder"
 
 
 @dataclass(kw_only=True)
@@ -34,27 +33,24 @@ class VocabularyOptions:
 
 
 @dataclass(kw_only=True)
-class EncodeOptions:
-    """What `minigpt tokenizer encode` can be told."""
-
-    folder: str = argument(FOLDER, metavar="DIR")
-    text: list[str] | None = argument("default: standard input", default=None)
-    special: bool = option(False, "<|endoftext|> is that token, not plain text; [MASK] and the like always are")
-
-
-@dataclass(kw_only=True)
-class DecodeOptions:
-    """What `minigpt tokenizer decode` can be told."""
-
-    folder: str = argument(FOLDER, metavar="DIR")
-    text: list[str] | None = argument("default: standard input", default=None)
-
-
-@dataclass(kw_only=True)
 class ListOptions:
     """What `minigpt tokenizer list` can be told."""
 
-    folder: str = argument(FOLDER, metavar="DIR")
+    folder: str = argument("a tokenizer's or a model's folder", metavar="DIR")
+
+
+@dataclass(kw_only=True)
+class DecodeOptions(ListOptions):
+    """What `minigpt tokenizer decode` can be told."""
+
+    text: list[str] | None = argument("default: standard input", default=None)
+
+
+@dataclass(kw_only=True)
+class EncodeOptions(DecodeOptions):
+    """What `minigpt tokenizer encode` can be told."""
+
+    special: bool = option(False, "<|endoftext|> is that token, not plain text; [MASK] and the like always are")
 
 
 def train_vocabulary(options: VocabularyOptions) -> None:

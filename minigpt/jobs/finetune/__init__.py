@@ -17,11 +17,10 @@ from minigpt.jobs.epochs import batches
 from minigpt.jobs.finetune.examples import Data, encode, load
 from minigpt.jobs.finetune.job import Outcome, finetune, open_classifier
 from minigpt.jobs.finetune.kept import CURVES, PICTURE, RESULTS
-from minigpt.jobs.finetune.preparation import reopen
 from minigpt.jobs.finetune.settings import FinetuneOptions, parse_columns
 from minigpt.jobs.finetune.tuning import Judged, Tuning, answer, evaluate, tune
 
 __all__ = [
     "CURVES", "PICTURE", "RESULTS", "Data", "Example", "FinetuneOptions", "Judged", "Outcome", "Tuning", "answer",
-    "batches", "encode", "evaluate", "finetune", "load", "open_classifier", "parse_columns", "reopen", "tune",
+    "batches", "encode", "evaluate", "finetune", "load", "open_classifier", "parse_columns", "tune",
 ]  # fmt: skip

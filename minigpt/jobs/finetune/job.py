@@ -45,16 +45,16 @@ def finetune(options: FinetuneOptions, named: Collection[str] = ()) -> Outcome:
     Writes a model directory (`options.out`; with several seeds, one below it for each): the best epoch's model, its
     head and its tokenizer; and finetune.csv, finetune.png, results.json, resume.safetensors. Ctrl-C stops it; the
     same options, or `resume`, go on to the same end as if it had never stopped, with as many threads as before; or with
-    those of this process, where "threads" is in `named`. Raises InputError for whatever cannot work, before anything is
-    written.
+    those of this process, where "threads" is in `named`. named: what was given by name, though it be the default.
+    Raises InputError for whatever cannot work, before anything is written.
     """
-    if options.resume and options.train is None:
-        options = reopen({"out": options.out, "device": options.device})
+    if options.resume:
+        options = reopen(options, named)
     job = prepare(options)
     with locked(job.folder):
         kept = Kept.load(job.folder)
         if kept is None:
-            check_empty(job.folder, [below for below in job.folders.values() if below != job.folder])
+            check_empty([job.folder, *job.folders.values()])
             kept = Kept(told(job.options), job.marks)
         check_same(job.folder, job.options, job.marks, vars(kept), MARKED)
         check_models(job, kept)

@@ -5,6 +5,7 @@ with it can always be gone on with, whenever the process was killed.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def _need(values: dict[str, Any], *names: str) -> None:
         values[name]
 
 
-def check_empty(folder: Path, seed_folders: list[Path]) -> None:
+def check_empty(folders: Iterable[Path]) -> None:
     """Raises InputError where one of the folders of a new run holds a model or a run: nothing is overwritten."""
-    for one in (folder, *seed_folders):
-        Run.start(one, FINETUNING)
+    for folder in folders:
+        Run.start(folder, FINETUNING)

@@ -1,8 +1,8 @@
 """One pipeline makes a run out of its options: model, examples, tokens, folder. It checks all and writes nothing."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from minigpt import models
 from minigpt.data.examples import Task
@@ -106,7 +106,7 @@ def prepare(options: FinetuneOptions) -> Job:
     marks = _marks(task, data, pretrained, plain)
     job = Job(options, task, data, pretrained, text, new_rows, device, folder, marks, answers)
     if not holds_a_run(folder):
-        check_empty(folder, [below for below in job.folders.values() if below != folder])
+        check_empty([folder, *job.folders.values()])
     return job
 
 
@@ -115,21 +115,23 @@ def default_folder(model: str, task: str) -> str:
     return f"runs/{Path(model).name}-{task}"
 
 
-def reopen(values: dict[str, Any]) -> FinetuneOptions:
-    """The options of a run that goes on: those that it began with, and these, of which `out` names its folder.
+def reopen(options: FinetuneOptions, named: Collection[str] = ()) -> FinetuneOptions:
+    """The options of a run that goes on: those that it began with, and of these what is named or no default.
 
     Raises InputError where there is no such run.
     """
-    out = values.get("out")
-    if out is None and "model" in values and "task" in values:
-        out = default_folder(values["model"], values["task"])
+    values = {one.name: getattr(options, one.name) for one in fields(options)}
+    values = {name: value for name, value in values.items() if name in named or value != getattr(FinetuneOptions, name)}
+    out = options.out
+    if out is None and options.model and options.task:
+        out = default_folder(options.model, options.task)
     if out is None:
         raise InputError("--resume goes on with the run in a folder: name it with --out, or with MODEL and --task")
     kept = Kept.load(Path(out))
     if kept is None:
         raise InputError(f"{out} holds no fine-tuning to go on with: leave --resume out to begin one")
     try:
-        return FinetuneOptions(**kept.options | values | {"out": str(out), "resume": True})
+        return FinetuneOptions(**kept.options | values | {"out": str(out)})
     except TypeError as error:
         raise InputError(f"the run in {out} is of another version of minigpt finetune: {error}") from error
 

@@ -39,7 +39,8 @@ def instruct(options: InstructOptions, named: Collection[str] = ()) -> int:
         if run.claimed:
             print(f"going on with the run in {run.folder} at update {tuning.step}")
             run_state.use_kept_threads(workers, run.folder / RESUME, given="threads" in named)
-        with interruptible(speaks=True) as tuning.stopped:
+        with interruptible(speaks=True) as stopped:
+            tuning.stopped = stopped
             try:
                 _announce(tuning)
                 if not run.claimed:

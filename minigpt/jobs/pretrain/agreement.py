@@ -5,9 +5,10 @@ from dataclasses import fields, replace
 
 from minigpt import data
 from minigpt.errors import InputError, flag_of
-from minigpt.jobs.option_fields import free, option_text
+from minigpt.jobs.option_fields import free
 from minigpt.jobs.pretrain.job import Job
 from minigpt.jobs.pretrain.settings import BATCH, MODEL, PretrainOptions, new_config, resolve, usual_eval_every
+from minigpt.jobs.run_state import difference
 from minigpt.models.config import Config
 
 SIZES = ("layers", "heads", "embd", "context")  # what --size stands for
@@ -34,13 +35,10 @@ def check_agreement(job: Job, options: PretrainOptions, named: Collection[str]) 
     for name in (*FIRST, *names):
         has, given = getattr(kept, name), getattr(wanted, name)
         if has != given:
-            state = "a finished run" if job.finished else "an unfinished run"
             is_default = getattr(options, name) in (getattr(PretrainOptions, name), FILLED_IN.get(name))
             default = ", the default" if is_default else ""
-            raise InputError(
-                f"{kept.out} holds {state} with {option_text(name, has)}, this command says "
-                f"{option_text(name, given)}{default}: {_advice(options, name, job.finished)}"
-            )
+            told = difference(kept.out, job.finished, name, has, given)
+            raise InputError(f"{told}{default}: {_advice(options, name, job.finished)}")
 
 
 def _init_std(config: Config) -> float | None:

@@ -181,14 +181,10 @@ def new_config(options: PretrainOptions, **values) -> Config:
     try:
         return kind.Config(**values)
     except InputError as error:
-        raise InputError(_in_options(str(error))) from error
-
-
-def _in_options(message: str) -> str:
-    """An error of a configuration in the words of the command line: --embd, not n_embd."""
-    for field, flag in FLAGS.items():
-        message = message.replace(field, flag)
-    return message
+        message = str(error)
+        for field, flag in FLAGS.items():  # --embd, not n_embd
+            message = message.replace(field, flag)
+        raise InputError(message) from error
 
 
 def resolve(options: PretrainOptions, config: Config) -> None:
