@@ -14,7 +14,7 @@ from minigpt.files import disk
 from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, repeated, unknown_share
 from minigpt.jobs.finetune.kept import RESULTS
 from minigpt.jobs.finetune.preparation import Job
-from minigpt.jobs.finetune.tuning import Judged, Tuning, update
+from minigpt.jobs.finetune.tuning import Judged, Tuning
 from minigpt.models import costs
 from minigpt.models.classifier import outputs
 from minigpt.nn.optim import GPT1Adam, NonFiniteGradient
@@ -190,13 +190,12 @@ def measure(tuning: Tuning) -> Speed:
 
 def _try_update(tuning: Tuning, rows: np.ndarray) -> None:
     """An update with a rate of 0, by an optimiser of its own: every weight stays what it is, to the bit."""
-    model = tuning.model
-    optimizer = GPT1Adam(model.learned())
-    key = Key.of(tuning.seed, 0)
+    kept = tuning.optimizer
+    tuning.optimizer = GPT1Adam(tuning.model.learned())
     with contextlib.suppress(NonFiniteGradient):  # the first update will tell
-        losses = update(model, tuning.train, rows, tuning.options, key, optimizer, lr=0.0)
-        float(losses.total)  # a GPU has done everything that was launched before
-    model.zero_grad()
+        tuning.learn(rows, Key.of(tuning.seed, 0), lr=0.0)
+    tuning.optimizer = kept
+    tuning.model.zero_grad()
 
 
 # ------------------------------------------------------------------------------------------------------- what came out

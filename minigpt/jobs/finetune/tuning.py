@@ -15,7 +15,7 @@ from minigpt.jobs.epochs import Epochs
 from minigpt.jobs.finetune.examples import Data
 from minigpt.jobs.finetune.settings import RATE, FinetuneOptions
 from minigpt.jobs.run_folder import part
-from minigpt.models.task_model import Losses, TaskModel, expected_score, score_targets
+from minigpt.models.task_model import TaskModel, expected_score, score_targets
 from minigpt.nn.optim import GPT1Adam, clip_by_global_norm
 from minigpt.ops.random_keys import Key
 
@@ -83,9 +83,15 @@ class Tuning(Epochs):
         self.judged: Judged | None = None
 
     def learn(self, rows: np.ndarray, key: Key, lr: float) -> tuple[float, float]:
-        """One update of the weights."""
-        found = update(self.model, self.train, rows, self.options, key, self.optimizer, lr)
-        return float(found.task), float(found.lm)
+        """One update of the weights; returns the losses before it, of the task and of the language model."""
+        ids, lengths = input_transformations.batch([self.train.encoded[i] for i in rows])
+        labels = np.array([self.train.examples[i].label for i in rows])
+        self.model.zero_grad()
+        losses, cache = self.model.loss(ids, lengths, labels, self.options.lm_weight, key=key)
+        self.model.loss_backward(cache)
+        clip_by_global_norm(self.model.learned(), self.options.clip)
+        self.optimizer.step(lr)
+        return float(losses.task), float(losses.lm)
 
     def shown(self, loss: tuple[float, float]) -> str:
         """Both losses, beside the bar."""
@@ -150,26 +156,6 @@ class Tuning(Epochs):
             self.best_weights = {name: p.data.copy() for name, p in parameters.items()}
         checkpoint.fill(parameters, part(tensors, "p."), source)
         self.optimizer.load_state(tensors, self.step)
-
-
-def update(
-    model: TaskModel,
-    data: Data,
-    rows: np.ndarray,
-    options: FinetuneOptions,
-    key: Key,
-    optimizer: GPT1Adam,
-    lr: float,
-) -> Losses:
-    """One update of the weights; returns the losses before it."""
-    ids, lengths = input_transformations.batch([data.encoded[i] for i in rows])
-    labels = np.array([data.examples[i].label for i in rows])
-    model.zero_grad()
-    losses, cache = model.loss(ids, lengths, labels, options.lm_weight, key=key)
-    model.loss_backward(cache)
-    clip_by_global_norm(model.learned(), options.clip)
-    optimizer.step(lr)
-    return losses
 
 
 def tune(model: TaskModel, train: Data, valid: Data, options: FinetuneOptions, seed: int) -> Judged:
