@@ -168,6 +168,16 @@ def test_a_call_without_an_end():
             remote.function("kinds")(1)
 
 
+def test_a_loop_without_an_end_that_is_told_line_by_line():
+    """What it has told until then is kept in its own process, which is ended."""
+    text = "def backward(dout, v):\n    while True:\n        dx = dout + 1\n"
+    with Child(seconds=60) as child:
+        backward = RemoteFile(child, Path("mine.py"), text).function("backward")
+        child.call_seconds = 1
+        with pytest.raises(RaisedElsewhere, match="no answer after 1 s"):
+            backward.lines(np.ones(2), {})
+
+
 def test_long_messages_late_ones_an_exit_and_too_much_that_is_printed(monkeypatch):
     with Child(seconds=60) as child:
         remote = RemoteFile(child, Path("mine.py"), FILE)
@@ -542,6 +552,8 @@ REFUSED = {  # what a file tries, with FILE for one that is not its own, and wha
     "os.posix_spawn('/bin/true', ['true'], {})": "start processes",
     "os.system('true')": "start processes",
     "import subprocess; subprocess.run(['true'])": "start processes",
+    "import subprocess; subprocess.run(['true'], start_new_session=True)": "start processes",
+    "import sys; sys.audit('subprocess.Popen', 'a', [], None, None)": "start processes",  # it may be imported before
     "import sys; sys.audit('os.spawn', 1, 'a', [], {})": "start processes",  # this and two more: only Windows has them
     "import sys; sys.audit('os.startfile', 'a', 'open')": "start processes",
     "import sys; sys.audit('_winapi.CreateProcess', 'a', 'b', None)": "start processes",

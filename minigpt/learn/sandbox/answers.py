@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-MAX_LINES = 10_000  # assignments of one run that are kept
-MAX_KEPT = 32 * 2**20  # bytes of their values
 REPORT = "__report"  # what a copy of a function calls after each assignment
 
 
@@ -103,16 +101,13 @@ class Answers:
         read: the names of the forward values that were read from v. stopped: why it did not come to its end, or "".
         returned: what it returned.
         """
-        found, kept = [], [0]
+        found = []
 
         def report(name, value):
             try:
                 data = self.wire.pack(value)
             except (TypeError, ValueError, RecursionError):  # a function, a module: no value
                 return value
-            kept[0] += len(data)
-            if len(found) >= MAX_LINES or kept[0] > MAX_KEPT:
-                raise RuntimeError("this is too much to show line by line")
             found.append((name, self.wire.unpack(*self.split(data))))
             return value
 
