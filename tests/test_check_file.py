@@ -227,7 +227,7 @@ def test_all_cases_counts_what_is_skipped(tmp_path):
         [1, [2], (3,)], {1: 2, "1": 3, (1, "a"): 4, (b"x",): [5]}, {(1, 2), (2, 1)}, set(), b"\x00\xff", 2**200,
         -(2**64), {"array": [1]}, "\ud800 한", Key(np.arange(3, dtype=np.uint32), 1), [], (), {},
         np.arange(6.0).reshape(2, 3), np.float32(2.5), np.zeros((0, 3)), np.array(True), np.arange(4, dtype=np.int64),
-        -(2**10_000), float("nan"), np.array([np.nan, -np.inf]),
+        -(2**10_000), float("nan"), np.array([np.nan, -np.inf]), {np.int64(3): 1, np.float32(0.5): 2}, {np.int64(3)},
     ],
 )  # fmt: skip
 def test_a_message_comes_back_as_it_went(value):
@@ -290,6 +290,8 @@ def test_what_is_too_large_or_too_deep_is_not_sent(monkeypatch):
         ('{"dict":[[{"tuple":[[]]},1]]}', b""),
         ('{"dict":[1]}', b""),
         ('{"set":[{"set":[]}]}', b""),
+        ('{"set":[{"array":["<f8",[1]]}]}', b"12345678"),
+        ('{"set":[{"key":[{"array":["<u4",[1]]},0]}]}', b"1234"),
         ('{"key":[1,2,3]}', b""),
         ('{"borrowed":[1,2]}', b""),
         ("9" * 20_000, b""),
