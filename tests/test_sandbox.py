@@ -5,6 +5,9 @@ import contextlib
 import ctypes
 import inspect
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,7 @@ from minigpt import ops
 from minigpt.device import windows
 from minigpt.errors import InputError
 from minigpt.gradcheck.judge import RaisedElsewhere
-from minigpt.learn.sandbox import limits, process
+from minigpt.learn.sandbox import limits, pipes, process
 from minigpt.learn.sandbox.lending import GIVEN_AWAY_BY, Lender, lent_to
 from minigpt.learn.sandbox.process import Child
 from minigpt.learn.sandbox.remote import Lines, RemoteFile, _has_nan
@@ -267,6 +270,23 @@ def test_replies_are_looked_at_before_use(value):
     for kind in (value, "other"):
         replies["forward"]["kind"] = kind
         assert module.gelu_forward(np.ones(2)) is None
+
+
+def test_a_process_that_does_not_read_fills_no_memory():
+    """It may ask the judge for large answers, and leave them."""
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    streams = pipes.Pipes(process, 1000)
+    megabyte = bytes(2**20)
+    try:
+        with pytest.raises(TimeoutError):
+            for _ in range(4):
+                streams.write(megabyte, time.monotonic() + 0.5)
+    finally:
+        process.kill()
+        process.wait()
+        streams.close()
+    assert process.stdin.closed and process.stdout.closed and process.stderr.closed
 
 
 # Borrowed operations

@@ -26,15 +26,18 @@ class Pipes:
         self._left = most_printed
         self._buffer = bytearray()
         self._replies = queue.Queue(maxsize=64)  # chunks; the last one is empty
-        self._requests = queue.SimpleQueue()
+        self._requests = queue.Queue(maxsize=1)  # a process that asks and does not read fills no memory here
         works = (self._read_replies, self._read_printed, self._write_requests)
         self._threads = [threading.Thread(target=work, daemon=True) for work in works]
         for thread in self._threads:
             thread.start()
 
-    def write(self, data: bytes) -> None:
-        """Write all of it, some time: whether it came in time is seen by the reply."""
-        self._requests.put(data)
+    def write(self, data: bytes, deadline: float) -> None:
+        """Write all of it, some time; what was to be written before must be written until the deadline."""
+        try:
+            self._requests.put(data, timeout=max(0.0, deadline - monotonic()))
+        except queue.Full:
+            raise TimeoutError from None
 
     def read(self, n: int, deadline: float) -> bytes:
         """Exactly n bytes of the replies."""
@@ -52,7 +55,8 @@ class Pipes:
 
     def close_requests(self) -> None:
         """Tell the process that no request comes any more."""
-        self._requests.put(None)
+        with contextlib.suppress(queue.Full):
+            self._requests.put_nowait(None)
 
     def close(self) -> None:
         """Take up what was printed, and close all streams, after the process has ended."""

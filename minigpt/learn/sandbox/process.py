@@ -121,7 +121,7 @@ class Child:
         started = monotonic()
         deadline = min(started + seconds, self._deadline)
         try:
-            self._pipes.write(data)
+            self._pipes.write(data, deadline)
             answer = self._reply(deadline)
         except TimeoutError:
             whole = f"when its {self.whole_seconds:.4g} s were over"
@@ -146,7 +146,7 @@ class Child:
             if not isinstance(message, tuple) or not message:
                 return None
             if message[0] == "borrow" and len(message) == 4:
-                self._pipes.write(self._lent(*message[1:]))
+                self._pipes.write(self._lent(*message[1:]), deadline)
                 continue
             if len(message) != 3 or message[:2] != ("reply", self._number) or not isinstance(message[2], dict):
                 return None
