@@ -59,7 +59,11 @@ def install(folder: str, readable: list[str], hidden: list[str]) -> None:
         return isinstance(path, int) or os.fsdecode(path) == os.devnull or inside(path).startswith(own)
 
     def may_read(path):
-        return next((is_readable for root, is_readable in roots if inside(path).startswith(root)), False)
+        place = inside(path)
+        for root, is_readable in roots:
+            if place.startswith(root):
+                return is_readable
+        return False
 
     def hook(event, args):
         what = REFUSED.get(event) or REFUSED.get(event.partition(".")[0])
