@@ -22,7 +22,7 @@ from minigpt.cli import main
 from minigpt.errors import InputError
 from minigpt.gradcheck import checker, results
 from minigpt.jobs.fill import covered_ids
-from minigpt.learn.explorer import job, named_pass, packing, page, recorded
+from minigpt.learn.explorer import job, named_pass, packing, page, recorded, walk
 from minigpt.learn.explorer.bundle import ENTRY, BundleError, bundle
 from minigpt.learn.explorer.entries import mistake_entries
 from minigpt.models.lstm import LSTM, LSTMConfig
@@ -692,6 +692,19 @@ def _turned(model, heads, way):
     angles = np.arange(len(heads))[:, None, None] * model.frequencies
     pairs = (heads[..., :r] + 1j * heads[..., r : 2 * r]) * np.exp(1j * way * angles)
     return np.concatenate([pairs.real, pairs.imag, heads[..., 2 * r :]], axis=-1)
+
+
+@pytest.mark.parametrize("kind", ["gpt1", "gpt2", "bert", *AFTER_GPT2])
+def test_the_rows_of_the_walk_are_the_stream_from_the_last_block_down_to_the_embedding(kind):
+    """Each sum of the stream once, and its norms where they lie in it, or before the head: in the backward order."""
+    model = decoder_of(kind, 11) if kind in AFTER_GPT2 else moved(kind)
+    done = named_pass.named_pass(model, [3, 1, 4], [1, 4, -100])
+    norms = ("ln_1", "ln_2") if named_pass.is_post_norm(model) else ("ln_f",)
+    in_stream = [name for name in done.values if name.split(".")[-1] in ("x", "x_attn", "x_mlp", *norms)]
+    steps = walk.walk(model)
+    assert [row["name"] for step in steps for row in step["rows"]] == in_stream[::-1]
+    assert [row["name"] for row in walk.stream_rows(model)] == named_pass.stream_names(model)
+    assert [(step["name"], step["i"]) for step in steps[2:-1]] == [("mlp", 1), ("attn", 1), ("mlp", 0), ("attn", 0)]
 
 
 @pytest.mark.parametrize("kind", AFTER_GPT2)

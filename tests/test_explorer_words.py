@@ -3,8 +3,13 @@
 import re
 from pathlib import Path
 
+from helpers import small_gpt1, small_gpt2
+
 import minigpt
 from minigpt.files.disk import read_text, read_toml
+from minigpt.learn.explorer import page
+from minigpt.learn.explorer.job import PANELS
+from minigpt.learn.explorer.walk import names_of_stream
 
 EXPLORER = Path(minigpt.__file__).parent / "learn" / "explorer"
 VIEW = EXPLORER / "js" / "view"
@@ -21,14 +26,28 @@ def keys_of_the_template() -> set[str]:
     """The words that elements of the page name: those of the template, and those of every panel."""
     panels = re.search(r"const PANELS = \{\n(.*?)\n\};", scripts(), re.DOTALL).group(1)
     names = re.findall(r"^  (\w+):", panels, re.MULTILINE)
+    assert tuple(names) == PANELS
     of_panels = {f"{name}.{word}" for name in names for word in ("title", "seen", "try")}
     assert len(of_panels) == 21
     return of_panels | set(re.findall(r'data-(?:word|label)="([\w.]+)"', read_text(VIEW / "page.html")))
 
 
+def keys_of_the_walk() -> set[str]:
+    """The words that the steps of a model and the rows of their picture are called by."""
+    keys = set()
+    for model in (small_gpt1(), small_gpt2()):
+        named = names_of_stream(model)
+        rows = named["stream"] + [row for step in named["walk"] for row in step["rows"]]
+        keys |= {row["label"] for row in rows} - {"ln_f"}
+        for step in named["walk"]:
+            keys |= {f"step.{step['key']}", f"step.name_{step['name']}"}
+    assert len(keys) == 21
+    return keys
+
+
 def test_every_word_that_the_page_asks_for_is_in_both_languages():
     words = read_toml(EXPLORER / "words.toml")
-    asked = keys_of_the_template() | set(WORD.findall(scripts()))
+    asked = keys_of_the_template() | keys_of_the_walk() | set(WORD.findall(scripts()))
     assert len(asked) > 60
     for language in ("en", "ko"):
         missing = asked - set(words[language])
@@ -39,7 +58,7 @@ def test_no_word_is_left_over():
     words = read_toml(EXPLORER / "words.toml")
     script = scripts()
     families = tuple(set(FAMILY.findall(script)))
-    strings = set(re.findall(r'"([\w.]+)"', script)) | keys_of_the_template()
+    strings = set(re.findall(r'"([\w.]+)"', script)) | keys_of_the_template() | keys_of_the_walk()
     asked = {key for key in words["en"] if key in strings or key.startswith(families)}
     of_kinds = {f"{kind}.{key}" for key in asked for kind in ("recorded", "encoder", "decoder", "body")}
     assert set(words["en"]) - asked - of_kinds == set()
@@ -51,6 +70,15 @@ def test_both_languages_fill_in_the_same_blanks():
     for key, sentence in words["en"].items():
         korean = words["ko"][key]
         assert korean.strip() and set(BLANK.findall(sentence)) == set(BLANK.findall(korean)), key
+
+
+def test_a_page_shows_the_words_of_its_kind_and_the_first_kind_wins():
+    plain, recorded, decoder = (page.words_of(kinds)["en"] for kinds in ([], ["recorded"], ["decoder", "recorded"]))
+    keys = ("lead", "backward.seen", "lens.bars")
+    assert plain["backward.seen"] not in (recorded["backward.seen"], decoder["backward.seen"])
+    assert [recorded[key] for key in keys] == [plain["recorded.lead"], plain["recorded.backward.seen"], plain[keys[2]]]
+    assert [decoder[key] for key in keys] == [plain["recorded.lead"], plain["decoder.backward.seen"], plain[keys[2]]]
+    assert page.words_of(["body", "encoder", "recorded"])["ko"]["lead"] == page.words_of([])["ko"]["body.lead"]
 
 
 def test_files_of_the_explorer_are_short():

@@ -8,6 +8,7 @@ from minigpt.errors import InputError
 from minigpt.learn.explorer import packing
 from minigpt.learn.explorer.labels import label
 from minigpt.learn.explorer.subject import Subject
+from minigpt.learn.explorer.walk import names_of_stream
 from minigpt.learn.museum.pieces import pieces
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer
 from minigpt.tokenizer import text as text_rules
@@ -18,7 +19,7 @@ KINDS_OF_TOKENIZER = {GPT2Tokenizer: "byte-level", CharTokenizer: "char", GPT1To
 
 
 def model_entry(one: Subject) -> dict[str, Any]:
-    """A model: its configuration, the names, shapes and places of its parameters, and their numbers, packed."""
+    """A model: its configuration, its parameters by name, their numbers, packed, and the names of its stream."""
     parameters = []
     arrays = []
     offset = 0
@@ -35,6 +36,7 @@ def model_entry(one: Subject) -> dict[str, Any]:
         "parameters": parameters,
         "dtype": dtype,
         "weights": packing.pack(np.concatenate(arrays), dtype),
+        **names_of_stream(one.model),
     }
 
 

@@ -12,6 +12,8 @@ from minigpt.learn.explorer.entries import model_entry, tokenizer_entry
 from minigpt.learn.explorer.subject import Subject
 
 SENTENCE = "Once upon a time there was a girl named Anna. She lost her red ball in the park."
+PANELS = ("lens", "attention", "stream", "backward", "inspect", "mistakes", "depth")
+OF_WORDS = ("lens", "backward", "mistakes")  # they show predictions, the loss, and what comes back from it
 
 
 @dataclass(kw_only=True)
@@ -70,15 +72,19 @@ def explore(
 
 
 def content(subjects: list[Subject], text: str, record: bool = False) -> dict[str, Any]:
-    """What the script of the page reads, as values of JSON: models with their weights, or a recorded pass."""
+    """What the script of the page reads, as values of JSON: models with their weights, or a recorded pass.
+
+    panels: the names of those that it shows; kinds: see `page.words_of`.
+    """
+    tell_words = all(one.model.tells_words for one in subjects)
+    panels = [name for name in PANELS if tell_words or name not in OF_WORDS]
+    found = {"models": [], "tokenizers": [], "recorded": None, "kinds": [], "text": text, "panels": panels}
     if record:
         passes = [recorded.record(one, text) for one in subjects]
-        return {"models": [], "tokenizers": [], "text": text, "recorded": passes}
-    tokenizers: list[dict[str, Any]] = []
-    entries = []
+        return found | {"recorded": passes, "kinds": recorded.kinds_of(passes)}
     for one in subjects:
         tokenizer = tokenizer_entry(one.tokenizer)
-        if tokenizer not in tokenizers:
-            tokenizers.append(tokenizer)
-        entries.append(model_entry(one) | {"tokenizer": tokenizers.index(tokenizer)})
-    return {"models": entries, "tokenizers": tokenizers, "text": text, "recorded": None}
+        if tokenizer not in found["tokenizers"]:
+            found["tokenizers"].append(tokenizer)
+        found["models"].append(model_entry(one) | {"tokenizer": found["tokenizers"].index(tokenizer)})
+    return found

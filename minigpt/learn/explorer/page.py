@@ -26,7 +26,7 @@ def assemble(data: dict[str, Any]) -> str:
 
     Raises InputError where a part of the page is missing from this installation.
     """
-    data = data | {"words": read_toml(WORDS_FILE), "mistakes": mistake_entries()}
+    data = data | {"words": words_of(data.get("kinds", [])), "mistakes": mistake_entries()}
     parts = {
         "style": f"<style>\n{_style()}\n</style>",
         "models": f'<script type="application/json" id="models">{as_json(data)}</script>',
@@ -40,6 +40,19 @@ def assemble(data: dict[str, Any]) -> str:
     if MARK not in template[:MARK_WITHIN]:
         raise ValueError(f"{TEMPLATE} lacks its mark, {MARK}")
     return PLACES.sub(lambda place: parts[place.group(1)], template)
+
+
+def words_of(kinds: list[str]) -> dict[str, dict[str, str]]:
+    """{language: {key: sentence}} of a page. kinds: of what it shows, such as encoder and recorded, the first wins.
+
+    A sentence whose key begins with one of them, as "encoder.lead", stands there for "lead", too.
+    """
+    words = read_toml(WORDS_FILE)
+    for sentences in words.values():
+        for kind in reversed(kinds):
+            own = {key.removeprefix(f"{kind}."): text for key, text in sentences.items() if key.startswith(f"{kind}.")}
+            sentences |= own
+    return words
 
 
 def _style() -> str:

@@ -3,7 +3,7 @@
     {"name", "title": {"en", "ko"}, "config",
      "both_sides": is it an encoder, which tells the word at a place and not the next one?
      "after_gpt2": is it a decoder whose positions turn, such as LLaMA?
-     "pre_norm": is its stream only added to, and never normalised?
+     "pre_norm", "stream", "walk": see `walk.names_of_stream`,
      "tells_words": has it a head for words? a body alone has no targets (-100), and null stands for its loss, for its
      gradients, and for what the lens reads
      "labels": {id: how its token is written, for every one that is named here},
@@ -26,8 +26,9 @@ from minigpt import ops
 from minigpt.errors import InputError
 from minigpt.learn.explorer import packing
 from minigpt.learn.explorer.labels import label
-from minigpt.learn.explorer.named_pass import NamedPass, Value, is_post_norm, named_pass, named_states, stream_names
+from minigpt.learn.explorer.named_pass import NamedPass, Value, named_pass, named_states, stream_names
 from minigpt.learn.explorer.subject import Subject
+from minigpt.learn.explorer.walk import names_of_stream
 from minigpt.models.family.decoder import Decoder
 from minigpt.models.language_model import LanguageModel
 from minigpt.ops import IGNORED
@@ -89,8 +90,8 @@ def record(subject: Subject, text: str) -> dict[str, Any]:
         "config": {key: getattr(model.config, key) for key in SIZES} | model.config.to_dict(),
         "both_sides": not model.learns_the_next_token,
         "after_gpt2": isinstance(model, Decoder),
-        "pre_norm": not is_post_norm(model),
         "tells_words": model.tells_words,
+        **names_of_stream(model),
         "labels": {i: label(tokenizer, i) for i in sorted(shown | set(ids))},
         "ids": ids,
         "targets": targets,
@@ -100,6 +101,18 @@ def record(subject: Subject, text: str) -> dict[str, Any]:
         "values": values,
         "lens": [{"name": name, "top": rows} for name, rows in streams.items()],
     }
+
+
+def kinds_of(passes: list[dict[str, Any]]) -> list[str]:
+    """What the words of a page with these recordings are chosen by, see `page.words_of`."""
+    kinds = ["recorded"]
+    if any(one["both_sides"] for one in passes):
+        kinds.insert(0, "encoder")
+    if any(one["after_gpt2"] for one in passes):
+        kinds.insert(0, "decoder")
+    if not all(one["tells_words"] for one in passes):
+        kinds.insert(0, "body")
+    return kinds
 
 
 def _targets(model: LanguageModel, tokenizer: Tokenizer, ids: list[int]) -> list[int]:

@@ -33,14 +33,16 @@ export class Model {
   }
 }
 
-// json: the content of the page's "models" script -> [Model]
+// json: the content of the page's "models" script -> [Model], which have what their entry there says of the stream too
 // model.tokenizer: see `openTokenizer`
 export async function openModels(json) {
   const tokenizers = json.tokenizers.map(openTokenizer);
   const models = [];
   for (const one of json.models) {
     const parameters = await readWeights(one);
-    models.push(new Model(one.name, one.title, one.config, parameters, tokenizers[one.tokenizer] ?? null));
+    const model = new Model(one.name, one.title, one.config, parameters, tokenizers[one.tokenizer] ?? null);
+    const { pre_norm, stream, walk } = one;
+    models.push(Object.assign(model, { pre_norm, stream, walk }));
   }
   return models;
 }

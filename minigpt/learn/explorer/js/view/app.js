@@ -3,7 +3,6 @@
 import { finiteDifference, lens, openModels, runPass } from "../session.js";
 import { drawAttention } from "./attention.js";
 import { drawBackward } from "./backward.js";
-import { verdictOf } from "../differences.js";
 import { bringCheckIntoSight } from "./check.js";
 import { drawDepth } from "./depth.js";
 import { drawInspect } from "./inspect.js";
@@ -11,10 +10,9 @@ import { drawLens } from "./lens.js";
 import { drawMistakes, namedMistakes, nameMistakes } from "./mistakes.js";
 import { drawNotes } from "./notes.js";
 import { fail, whatIsMissing } from "./missing.js";
-import { makePanels, panelsFor } from "./panels.js";
-import { makeViews } from "./passes.js";
-import { firstPlace, lastPlace } from "./places.js";
-import { kindsOf, openRecordings } from "./recordings.js";
+import { makePanels } from "./panels.js";
+import { firstPlace, lastPlace, makeViews } from "./passes.js";
+import { openRecordings } from "./recordings.js";
 import { change, onChange, state } from "./state.js";
 import { drawStream } from "./stream.js";
 import { drawChoices, drawTokens, sayPosition } from "./tokens.js";
@@ -32,7 +30,7 @@ const PANELS = {
 const TYPING = 60; // milliseconds without a key before the text is computed
 
 const page = {
-  panels: Object.keys(PANELS), // those that are shown
+  panels: [], // the names of those that are shown
   sources: [], // the models of the page; or, of a recorded page, what was recorded
   views: [],
   inSight: new Set(),
@@ -193,15 +191,14 @@ function markLanguage() {
 
 async function begin() {
   const json = JSON.parse(document.getElementById("models").textContent);
-  page.panels = panelsFor(page.panels, json.recorded);
-  makePanels(page.panels, json.site ?? null);
-  setWords(json.words, kindsOf(json.recorded));
+  page.panels = json.panels;
+  makePanels(page.panels, json.site);
+  setWords(json.words);
   nameMistakes(json.mistakes);
   setLanguage(firstLanguage());
   const missing = whatIsMissing();
   if (missing) return fail(missing);
   page.sources = json.recorded ? await openRecordings(json.recorded) : await openModels(json);
-  if (!page.sources.length) return fail(word("missing.models"));
   if (json.recorded) beginRecorded(json.text);
   else beginLive(json.text);
   onChange((choices, goTo) => {
@@ -234,12 +231,10 @@ const explorer = {
   runPass,
   finiteDifference,
   lens,
-  verdictOf,
   get models() {
     return page.sources.filter((one) => !one.recorded);
   },
   views: () => page.views,
-  draw,
 };
 explorer.ready = begin()
   .then(() => explorer)

@@ -6,7 +6,7 @@ import { cellSize, makeHeatmap } from "./heatmap.js";
 import { makeHeads, makeInputs } from "./shares.js";
 import { makeStepper, sayStepOnce } from "./stepper.js";
 import { sayNumbers } from "./numbers.js";
-import { isPreNorm, makeTitle, nameStep, sayStep, stepsOf, titleOf } from "./steps.js";
+import { makeTitle, nameStep, sayStep, stepsOf, titleOf } from "./steps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
@@ -43,7 +43,7 @@ function makeSentence(view, steps, i, now) {
     "p",
     { class: now ? "step-sentence now" : "step-sentence" },
     make("strong", {}, `${nameStep(steps[i])}: `),
-    `${sayStep(view, steps[i], state.lossOf === "all")} `,
+    `${sayStep(view, steps[i])} `,
     make("span", { class: "step-numbers" }, sayNumbers(view, steps, i)),
   );
 }
@@ -81,7 +81,7 @@ function makeFlow(view, steps, done, side) {
     tall: 19,
     hint: word("backward.hint"),
   });
-  const names = word(isPreNorm(view.model) ? "backward.rows_pre" : "backward.rows_post");
+  const names = word(view.model.pre_norm ? "backward.rows_pre" : "backward.rows_post");
   return make("div", {}, map, makeLegend(scale, word("backward.legend")), make("p", { class: "note" }, names));
 }
 

@@ -4,7 +4,7 @@ import { IGNORED } from "../ops/cross_entropy.js";
 import { make, makeBar, makeButton, makeTable, writePercent } from "./make.js";
 import { makeLegend, scaleUp } from "./colours.js";
 import { cellSize, makeHeatmap } from "./heatmap.js";
-import { makeTitle, streamLabels } from "./steps.js";
+import { makeTitle, streamOf } from "./steps.js";
 import { change } from "./state.js";
 import { choosePosition } from "./tokens.js";
 import { word } from "./words.js";
@@ -20,13 +20,13 @@ export function drawLens(host, views) {
 }
 
 function drawOneLens(view, side) {
-  const labels = streamLabels(view);
+  const labels = streamOf(view).map((row) => row.label);
   return make(
     "div",
     { class: "column" },
     makeTitle(view),
     make("p", { class: "context" }, word("lens.after", { text: before(view) })),
-    make("div", { class: "pair" }, makeBars(view), makeLayers(view, labels)),
+    make("div", { class: "pair" }, makeBars(view, labels.length - 1), makeLayers(view, labels)),
     makeWholeText(view, labels, side),
   );
 }
@@ -39,8 +39,7 @@ function before(view) {
 }
 
 // The most probable words as bars; a click asks for that word.
-function makeBars(view) {
-  const top = view.layers - 1;
+function makeBars(view, top) {
   const best = view.best(top, view.position, 8);
   if (!best.some(([id]) => id === view.target))
     best.push([view.target, view.chance(top, view.position, view.target)]);

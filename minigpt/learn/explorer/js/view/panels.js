@@ -1,14 +1,6 @@
 // The panels of the page, and the links that lead to them: each has a title, what is seen in it, and what to try.
 
 import { make } from "./make.js";
-import { tellWords } from "./recordings.js";
-
-const OF_WORDS = ["lens", "backward", "mistakes"]; // they show predictions, the loss, and what comes back from it
-
-// The names of the panels that can be shown of what was recorded; all of a page that computes.
-export function panelsFor(names, recorded) {
-  return tellWords(recorded) ? names : names.filter((name) => !OF_WORDS.includes(name));
-}
 
 // names: of the panels, in their order. The words and addresses are filled in by `setLanguage`.
 // site: where the page lies in the site of the course: { home, lessons: { panel: { number, address } } }, each address

@@ -19,26 +19,39 @@ function kept(key, compute) {
 
 // The text in tokens, as long as the model can read it.
 // -> { ids, unknown: [string], left: how many tokens did not fit }
-export function readText(model, text) {
+function readText(model, text) {
   const { ids, unknown } = model.tokenizer.encode(text);
-  const room = model.config.n_positions ?? ids.length;
+  const room = model.config.n_positions;
   return { ids: ids.slice(0, room), unknown, left: Math.max(ids.length - room, 0) };
 }
 
-// The models, or recordings, that are shown.
-function shownOf(sources) {
-  return state.shown === "both" ? sources : [sources[Number(state.shown)] ?? sources[0]];
+// The last token that has one after it, so that there is something to compare with.
+export function lastPlace(model, text) {
+  return Math.max(readText(model, text).ids.length - 2, 0);
 }
 
-// A view: one model on the reader's text, with what the panels ask for.
+// Where the page begins: the last token after which the model is neither sure nor lost, so that there is a gradient.
+export function firstPlace(model, text) {
+  const { ids } = readText(model, text);
+  if (ids.length < 2) return 0;
+  const p = probabilities(runPass(model, ids, { backward: false }).logits);
+  const isOpen = (t) => p.row(t)[ids[t + 1]] > 0.05 && p.row(t)[ids[t + 1]] < 0.7;
+  for (let t = ids.length - 2; t >= 2; t--) {
+    if (isOpen(t)) return t;
+  }
+  return ids.length - 2;
+}
+
+// A view: one model, or recording, on the reader's text, with what the panels ask for.
 //   { key, model, ids, labels, unknown, left, position, target, targets, mistake, recorded }
 //   bothSides: of an encoder, which tells the word at a place and not the next one
 //   targetGuessed: the text has no next token here, so that the most probable one is the target
 //   pass: with the planted mistake, if one is chosen; right: always without
 //   show(id) -> the token as it is written on the page;   norms(name, "value" | "gradient") -> a norm for each position
-//   layers: how many readings of the stream;   best(layer, t, count) -> [[id, p]];   chance(layer, t, id) -> p or null
+//   best(layer, t, count) -> [[id, p]], the layers being those of the stream;   chance(layer, t, id) -> p or null
 export function makeViews(sources) {
-  return shownOf(sources).map((one) => {
+  const shown = state.shown === "both" ? sources : [sources[Number(state.shown)] ?? sources[0]];
+  return shown.map((one) => {
     const number = sources.indexOf(one);
     return one.recorded ? recordedView(one, number, state.position) : makeView(one, number);
   });
@@ -54,6 +67,7 @@ function makeView(model, number) {
     labels: read.ids.map(show),
     show,
     recorded: false,
+    bothSides: false,
     mistake: state.mistake,
   };
   if (!view.ids.length) return view;
@@ -62,12 +76,8 @@ function makeView(model, number) {
   view.targets = targetsOf(view);
   view.targetGuessed = state.target === null && view.position + 1 === view.ids.length;
   computePasses(view, number);
-  view.norms = (name, which) => {
-    const tensor = view.pass.values.get(name)?.[which];
-    return tensor ? view.ids.map((_, t) => normOf(tensor.row(t))) : [];
-  };
+  view.norms = (name, which) => view.ids.map((_, t) => normOf(view.pass.values.get(name)[which].row(t)));
   const layers = () => (view.pass.lens ??= lens(model, view.pass));
-  view.layers = model.config.n_layer + 1;
   view.chance = (layer, t, id) => layers()[layer].row(t)[id];
   view.best = (layer, t, count) => {
     const row = layers()[layer].row(t);

@@ -8,7 +8,7 @@ import { word } from "./words.js";
 
 // How much of the gradient each head of each block received: the norm of d(heads), head by head.
 export function makeHeads(view, done) {
-  const attended = done.filter((step) => step.part === "attn").map((step) => step.block);
+  const attended = done.filter((step) => step.name === "attn").map((step) => step.i);
   if (!attended.length) return make("p", { class: "note" }, word("backward.heads_later"));
   const heads = Array.from({ length: view.model.config.n_head }, (_, h) => h);
   const rows = attended.map((block) => {

@@ -2,7 +2,7 @@
 
 import { make, writeNumber } from "./make.js";
 import { chartWidth, makeLineChart } from "./charts.js";
-import { isPreNorm, makeTitle, streamLabels, streamOf } from "./steps.js";
+import { makeTitle, streamOf } from "./steps.js";
 import { word } from "./words.js";
 
 export function drawStream(host, views) {
@@ -16,9 +16,9 @@ export function drawStream(host, views) {
 }
 
 function drawOneStream(view, side) {
-  const names = streamOf(view);
-  const labels = streamLabels(view);
-  const table = names.map((name) => view.norms(name, "value"));
+  const stream = streamOf(view);
+  const labels = stream.map((row) => row.label);
+  const table = stream.map(({ name }) => view.norms(name, "value"));
   const norms = (t) => table.map((row) => row[t]);
   const chosen = norms(view.position);
   const token = view.labels[view.position];
@@ -39,6 +39,6 @@ function drawOneStream(view, side) {
       width: chartWidth(side),
     }),
     make("p", { class: "readout" }, word("stream.chart", { token, list })),
-    make("p", { class: "note" }, word(isPreNorm(view.model) ? "stream.pre" : "stream.post")),
+    make("p", { class: "note" }, word(view.model.pre_norm ? "stream.pre" : "stream.post")),
   );
 }

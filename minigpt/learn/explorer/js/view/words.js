@@ -1,12 +1,9 @@
 // The words of the page in two languages.
 
-const dictionary = { words: { en: {}, ko: {} }, language: "en", kinds: [] };
+const dictionary = { words: { en: {}, ko: {} }, language: "en" };
 
-// kinds: of the page, such as ["encoder", "recorded"]: a word with "encoder." before its name stands in place of
-// another, and after it one with "recorded." does.
-export function setWords(words, kinds) {
+export function setWords(words) {
   dictionary.words = words;
-  dictionary.kinds = kinds;
 }
 
 export function language() {
@@ -36,14 +33,12 @@ export function setLanguage(code) {
 
 // word("pass.tokens", { n: 4 }) -> the sentence in the page's language, {n} filled in
 export function word(key, values = {}) {
-  const words = dictionary.words[dictionary.language];
-  const ofKind = dictionary.kinds.map((kind) => words[`${kind}.${key}`]).find((found) => found !== undefined);
-  const sentence = ofKind ?? words[key] ?? dictionary.words.en[key] ?? key;
+  const { words, language } = dictionary;
+  const sentence = words[language][key] ?? words.en[key] ?? key;
   return sentence.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
 // { en, ko } -> the one in the page's language
 export function inLanguage(both) {
-  if (typeof both === "string") return both;
-  return both?.[dictionary.language] ?? both?.en ?? "";
+  return both[dictionary.language] ?? both.en;
 }
