@@ -640,6 +640,10 @@ def test_a_recorded_pass_of_an_encoder(visit, tmp_path):
     assert page.evaluate(f"() => {view}.target") == targets[place]
     for panel in ("lens", "attention", "stream", "backward", "inspect"):
         assert into_sight(page, panel).inner_text().strip(), panel
+    page.evaluate(f"() => ({view}.pass.values.get('h.0.attn.p').value.data[1] = 0)")
+    into_sight(page, "attention").locator(".map").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert "p = 0" in page.locator("#attention .readout").first.inner_text(), "a weight of 0 is not hidden here"
     said = page.locator("body").inner_text()
     assert "those before it, itself and those after it" in said and "The most probable words here" in said
     for wrong in ("next token", "A GPT has read", "comes after", "the tokens before it add up"):
@@ -730,7 +734,7 @@ def test_tokens_of_a_recorded_pass_are_written_as_those_of_a_live_one(visit, tmp
         out, _, _ = page_of(tmp_path / str(record), kind, record, text)
         page = visit(out)
         shown.append(page.locator("#strip .token").all_inner_texts())
-        words = into_sight(page, "lens").locator(".word-name").all_inner_texts()
+        words = into_sight(page, "lens").locator(".bar-name").all_inner_texts()
         assert words and "\ufffd" not in str(words)
     assert shown[0] == shown[1] and shown[0]
     assert "\ufffd" not in str(shown) and "\t" not in str(shown)
@@ -868,8 +872,8 @@ def test_the_gradient_begins_at_the_loss_and_nothing_moves_while_it_walks(phone)
 
 def test_the_sign_of_the_target_stands_at_the_chosen_target(phone):
     body = into_sight(phone, "lens")
-    marked = body.locator(".bars li.right .word-name")
-    other = body.locator(".bars li:not(.right) .word-name").first.inner_text()
+    marked = body.locator(".bars li.right .bar-name")
+    other = body.locator(".bars li:not(.right) .bar-name").first.inner_text()
     assert marked.inner_text().startswith("◎ ") and body.locator(".half > .note").count() == 0
     body.locator(".bars li:not(.right) button").first.tap()
     settled(phone)

@@ -9,6 +9,7 @@ import { drawInspect } from "./inspect.js";
 import { drawLens } from "./lens.js";
 import { drawMistakes, namedMistakes, nameMistakes } from "./mistakes.js";
 import { drawNotes } from "./notes.js";
+import { focusOn } from "./make.js";
 import { fail, whatIsMissing } from "./missing.js";
 import { makePanels } from "./panels.js";
 import { firstPlace, lastPlace, makeViews } from "./passes.js";
@@ -77,7 +78,7 @@ function draw() {
   for (const name of page.dirty) {
     if (page.inSight.has(name) && (view.ids.length || name === "depth")) drawPanel(name);
   }
-  if (focus) document.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
+  if (focus) focusOn(focus, { preventScroll: true });
   if (page.goTo) goToPanel(page.goTo);
   bringCheckIntoSight();
   if (before && view.pass && before.pass !== view.pass) sayPosition(view);
@@ -151,7 +152,6 @@ function listenToReader() {
     });
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plan());
-  new MutationObserver(() => plan()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
   document.documentElement.toggleAttribute("data-framed", window.self !== window.top);
   let width = window.innerWidth;
   window.addEventListener("resize", () => {
@@ -179,7 +179,6 @@ function chooseLanguage(code) {
   setLanguage(code);
   history.replaceState(null, "", `#lang=${code}`);
   markLanguage();
-  document.querySelector("#depth .body").replaceChildren();
   plan();
 }
 

@@ -1,50 +1,45 @@
-// Lines over the blocks, as SVG.
+// Lines over the blocks, as SVG: how a norm changes from the embedding to the last block.
 
+import { columnWidth } from "./columns.js";
 import { make, makeSvg, writeNumber } from "./make.js";
-import { columnWidth } from "./room.js";
+import { word } from "./words.js";
 
-const MARGIN = { left: 52, right: 14, top: 14, bottom: 46 };
+const HEIGHT = 260;
+const LEFT = 52; // margins
+const RIGHT = 14;
+const TOP = 14;
+const BOTTOM = HEIGHT - 46;
+const EDGE = 1e-9;
 
-// plan: { label, xLabels: [string], xTitle, yTitle, lines: [{ name, values, style }], width,
+// plan: { label, lines: [{ name, values: one for each place of the stream, style }], width,
 //         power: true for a scale of powers of ten }
 // a line that is thin has no marks and no name below
 // style: "quiet" | "strong" | "first" | "second"
-export function makeLineChart(plan) {
-  const width = plan.width;
-  const height = 260;
-  const numbers = plan.lines
-    .flatMap((line) => line.values)
-    .filter((value) => Number.isFinite(value) && (value > 0 || !plan.power));
-  const y = plan.power ? scaleOfLogs(numbers, height) : scaleFromZero(numbers, height);
-  const count = plan.xLabels.length;
-  const x = (i) => MARGIN.left + (i * (width - MARGIN.left - MARGIN.right)) / Math.max(count - 1, 1);
-  const svg = makeSvg("svg", {
-    viewBox: `0 0 ${width} ${height}`,
-    width,
-    height,
-    role: "img",
-    "aria-label": plan.label,
-    class: "chart",
-  });
-  svg.append(...makeAxes(plan, x, y, width, height));
-  for (const line of plan.lines) svg.append(...drawLine(line, x, y));
-  const names = plan.lines
-    .filter((line) => line.style !== "quiet" && !line.thin)
-    .map((line) => make("span", { class: `key ${line.style}` }, line.name));
+export function makeLineChart({ label, lines, width, power = false }) {
+  const isDrawn = (value) => Number.isFinite(value) && (value > 0 || !power);
+  const numbers = lines.flatMap((line) => line.values).filter(isDrawn);
+  const y = power ? scaleOfLogs(numbers) : scaleFromZero(numbers);
+  const count = lines[0].values.length;
+  const x = (i) => LEFT + (i * (width - LEFT - RIGHT)) / Math.max(count - 1, 1);
+  const drawn = [makeAxes(count, x, y, width), ...lines.map((line) => drawLine(line, x, y))];
+  const about = { role: "img", "aria-label": label, class: "chart" };
+  const svg = makeSvg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, ...about }, drawn);
+  const named = lines.filter((line) => line.style !== "quiet" && !line.thin);
+  const keys = named.map((line) => make("span", { class: `key ${line.style}` }, line.name));
   return make(
     "figure",
     { class: "chart-box" },
     make("div", { class: "scroll", "data-scrolls": "" }, svg),
-    make("figcaption", { class: "keys" }, names),
+    make("figcaption", { class: "keys" }, keys),
   );
 }
 
-function scaleFromZero(numbers, height) {
+// A scale: ticks: its numbers; at(value) -> how far down it lies
+function scaleFromZero(numbers) {
   const most = Math.max(...numbers, 1e-12) * 1.05;
-  const room = height - MARGIN.top - MARGIN.bottom;
   const step = niceStep(most / 4);
   const ticks = Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => i * step);
-  return { ticks, at: (value) => MARGIN.top + room * (1 - value / most) };
+  return { ticks, at: (value) => TOP + (BOTTOM - TOP) * (1 - value / most) };
 }
 
 function niceStep(rough) {
@@ -52,84 +47,61 @@ function niceStep(rough) {
   return [1, 2, 5, 10].find((times) => times * power >= rough) * power;
 }
 
-function scaleOfLogs(numbers, height) {
+function scaleOfLogs(numbers) {
   const low = Math.floor(Math.log10(Math.min(...numbers)) * 2) / 2;
   const high = Math.max(Math.ceil(Math.log10(Math.max(...numbers)) * 2) / 2, low + 0.5);
-  const room = height - MARGIN.top - MARGIN.bottom;
   const every = high - low > 4 ? 2 : high - low > 1.5 ? 1 : 0.5;
-  const ticks = [];
-  for (let power = Math.ceil(low / every) * every; power <= high + 1e-9; power += every) {
-    ticks.push(10 ** power);
-  }
-  return {
-    ticks,
-    at: (value) => (value > 0 ? MARGIN.top + (room * (high - Math.log10(value))) / (high - low) : null),
-  };
+  const first = Math.ceil(low / every) * every;
+  const count = Math.floor((high + EDGE - first) / every) + 1;
+  const ticks = Array.from({ length: count }, (_, i) => 10 ** (first + i * every));
+  const at = (value) => (value > 0 ? TOP + ((BOTTOM - TOP) * (high - Math.log10(value))) / (high - low) : null);
+  return { ticks, at };
 }
 
-function makeAxes(plan, x, y, width, height) {
-  const parts = [];
-  const bottom = height - MARGIN.bottom;
-  for (const tick of y.ticks) {
-    const at = y.at(tick);
-    parts.push(makeSvg("line", { x1: MARGIN.left, x2: width - MARGIN.right, y1: at, y2: at, class: "grid" }));
-    parts.push(makeSvg("text", { x: MARGIN.left - 6, y: at + 4, "text-anchor": "end" }, shortNumber(tick)));
-  }
-  const every = Math.ceil(plan.xLabels.length / Math.max(Math.floor((width - 70) / 34), 1));
-  plan.xLabels.forEach((label, i) => {
-    if (i % every === 0)
-      parts.push(makeSvg("text", { x: x(i), y: bottom + 16, "text-anchor": "middle" }, label));
-  });
-  parts.push(
-    makeSvg(
-      "text",
-      { x: (width + MARGIN.left) / 2, y: height - 8, "text-anchor": "middle", class: "title" },
-      plan.xTitle,
-    ),
-  );
-  parts.push(
-    makeSvg(
-      "text",
-      {
-        x: 12,
-        y: bottom / 2,
-        "text-anchor": "middle",
-        class: "title",
-        transform: `rotate(-90 12 ${bottom / 2})`,
-      },
-      plan.yTitle,
-    ),
-  );
-  return parts;
+function makeAxes(count, x, y, width) {
+  const lines = y.ticks.flatMap((tick) => [
+    makeSvg("line", { x1: LEFT, x2: width - RIGHT, y1: y.at(tick), y2: y.at(tick), class: "grid" }),
+    makeSvg("text", { x: LEFT - 6, y: y.at(tick) + 4, "text-anchor": "end" }, shortNumber(tick)),
+  ]);
+  const middle = { "text-anchor": "middle" };
+  const every = Math.ceil(count / Math.max(Math.floor((width - 70) / 34), 1));
+  const places = Array.from({ length: Math.ceil(count / every) }, (_, i) => i * every);
+  const blocks = places.map((i) => makeSvg("text", { x: x(i), y: BOTTOM + 16, ...middle }, nameOfPlace(i)));
+  const up = { x: 12, y: BOTTOM / 2, transform: `rotate(-90 12 ${BOTTOM / 2})` };
+  const titles = [
+    makeSvg("text", { x: (width + LEFT) / 2, y: HEIGHT - 8, ...middle, class: "title" }, word("stream.x")),
+    makeSvg("text", { ...up, ...middle, class: "title" }, word("stream.y")),
+  ];
+  return [...lines, ...blocks, ...titles];
+}
+
+function nameOfPlace(i) {
+  return i ? String(i - 1) : word("stream.start");
 }
 
 function shortNumber(value) {
-  return value !== 0 && (value < 0.01 || value >= 10000)
-    ? value.toExponential(0)
-    : String(Number(value.toPrecision(2)));
+  const isLong = value !== 0 && (value < 0.01 || value >= 10000);
+  return isLong ? value.toExponential(0) : String(Number(value.toPrecision(2)));
 }
 
-function drawLine(line, x, y) {
-  const points = line.values
-    .map((value, i) => [x(i), y.at(value)])
-    .filter((point) => Number.isFinite(point[1]));
-  const path = points
-    .map(([across, down], i) => `${i ? "L" : "M"}${across.toFixed(1)},${down.toFixed(1)}`)
-    .join("");
-  const drawn = [makeSvg("path", { d: path, class: `line ${line.style}` })];
-  if (line.thin) drawn[0].style.cssText = "stroke-width: 1; opacity: 0.45";
-  if (line.style === "quiet" || line.thin) return drawn;
+function drawLine({ name, values, style, thin }, x, y) {
+  const points = values.map((value, i) => [x(i), y.at(value)]).filter((point) => Number.isFinite(point[1]));
+  const path = points.map(([across, down], i) => `${i ? "L" : "M"}${across.toFixed(1)},${down.toFixed(1)}`).join("");
+  const line = makeSvg("path", { d: path, class: `line ${style}${thin ? " thin" : ""}` });
+  if (style === "quiet" || thin) return [line];
   const marks = points.map(([across, down], i) => {
-    const mark =
-      line.style === "second"
-        ? makeSvg("rect", { x: across - 3, y: down - 3, width: 6, height: 6, class: `mark ${line.style}` })
-        : makeSvg("circle", { cx: across, cy: down, r: 3.5, class: `mark ${line.style}` });
-    mark.append(makeSvg("title", {}, `${line.name}: ${writeNumber(line.values[i])}`));
-    return mark;
+    const title = makeSvg("title", {}, `${name}: ${writeNumber(values[i])}`);
+    return makeMark(style, across, down, title);
   });
-  return [...drawn, ...marks];
+  return [line, ...marks];
 }
 
-export function chartWidth(side = 1) {
+function makeMark(style, x, y, title) {
+  const kind = { class: `mark ${style}` };
+  if (style === "second") return makeSvg("rect", { x: x - 3, y: y - 3, width: 6, height: 6, ...kind }, title);
+  return makeSvg("circle", { cx: x, cy: y, r: 3.5, ...kind }, title);
+}
+
+export function chartWidth(side) {
   return Math.max(Math.min(columnWidth(side), 640), 260);
 }

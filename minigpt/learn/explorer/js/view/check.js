@@ -2,26 +2,40 @@
 
 import { smallestDivisor, verdictOf } from "../differences.js";
 import { finiteDifference } from "../session.js";
+import { titleOf } from "./columns.js";
+import { makePairs } from "./lists.js";
 import { announce, make, writeNumber } from "./make.js";
-import { titleOf } from "./steps.js";
+import { makeMap } from "./maps.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
 const EPS = 1e-5;
 
+// A map of the numbers of one value, or of its gradient, in which a number is chosen to be checked; the answer stands
+// directly below it. indexAt(r, c) -> where the number lies in the value; null: there is none to check
+export function makeCheckedMap(view, name, indexAt, plan) {
+  const choose = (r, c) => {
+    const index = indexAt(r, c);
+    if (index !== null) checkNumber(view, name, index, plan.key);
+  };
+  const act = view.recorded ? "read" : "check";
+  return makeMap({ kind: "half", about: name, choose, act, answer: makeCheckCard(view, plan.key), ...plan });
+}
+
 // where: the map or the row that shows the answer, such as attention.p.m0
 export function checkNumber(view, name, index, where) {
+  const asked = { name, index, where };
   if (view.recorded) {
-    change({ check: { view: view.key, name, index, where, refused: true } });
+    change({ check: { ...asked, refused: true } });
     announce(word("recorded.no_difference"));
     return;
   }
-  change({ check: { view: view.key, name, index, where, waiting: true } });
+  change({ check: { ...asked, waiting: true } });
   setTimeout(() => {
     const { model, ids, targets, mistake } = view;
     const result = finiteDifference(model, ids, targets, name, index, { eps: EPS, mistake });
     const verdict = verdictOf(result);
-    change({ check: { view: view.key, name, index, where, result, verdict } });
+    change({ check: { ...asked, result, verdict } });
     announce(`${word(`check.${verdict}`)} ${word("check.relative")} ${writeNumber(result.relative)}`);
   }, 20);
 }
@@ -30,40 +44,31 @@ export function checkNumber(view, name, index, where) {
 export function makeCheckCard(view, where) {
   const { check } = state;
   if (!check || check.where !== where) return null;
-  const kept = view.pass.values.get(check.name);
-  if (!kept?.value) return null;
-  const place = placeOf(check.index, kept.value.shape);
-  const title = make(
-    "h4",
-    {},
-    word("check.title", { name: check.name, place: place.join(", "), model: titleOf(view) }),
-  );
-  if (check.refused)
-    return make("div", { class: "check" }, title, make("p", {}, word("recorded.no_difference")));
-  if (check.waiting) return make("div", { class: "check" }, title, make("p", {}, word("check.waiting")));
-  return make("div", { class: `check ${check.verdict}` }, title, ...answer(check, kept));
+  const value = view.pass.values.get(check.name)?.value;
+  if (!value) return null;
+  const place = placeOf(check.index, value.shape).join(", ");
+  const title = make("h4", {}, word("check.title", { name: check.name, place, model: titleOf(view) }));
+  return make("div", { class: `check ${check.verdict ?? ""}`.trim() }, title, answer(check, value));
 }
 
-function answer(check, kept) {
+function answer(check, value) {
+  if (check.refused) return make("p", {}, word("recorded.no_difference"));
+  if (check.waiting) return make("p", {}, word("check.waiting"));
   const { result, verdict } = check;
-  const value = kept.value.data[check.index];
-  const lines = [
-    ["check.value", writeNumber(value)],
-    ["check.plus", result.plus.toFixed(12)],
-    ["check.minus", result.minus.toFixed(12)],
-    ["check.numeric", result.numeric.toExponential(9)],
-    ["check.analytic", result.analytic.toExponential(9)],
-    ["check.relative", result.relative.toExponential(1)],
-  ];
   const noise = result.noise.toExponential(0);
   const floor = smallestDivisor(result.noise).toExponential(0);
-  const list = lines.flatMap(([key, number]) => [make("dt", {}, word(key)), make("dd", {}, number)]);
-  const how = { eps: EPS.toExponential(0), noise, floor };
   return [
-    make("dl", {}, list),
+    makePairs([
+      [word("check.value"), writeNumber(value.data[check.index])],
+      [word("check.plus"), result.plus.toFixed(12)],
+      [word("check.minus"), result.minus.toFixed(12)],
+      [word("check.numeric"), result.numeric.toExponential(9)],
+      [word("check.analytic"), result.analytic.toExponential(9)],
+      [word("check.relative"), result.relative.toExponential(1)],
+    ]),
     make("p", { class: "verdict" }, word(`check.${verdict}`)),
-    isHidden(check, kept) ? make("p", { class: "note" }, word("check.hidden")) : null,
-    make("p", { class: "note" }, word("check.how", how)),
+    isOfTheFuture(check, value) ? make("p", { class: "note" }, word("check.hidden")) : null,
+    make("p", { class: "note" }, word("check.how", { eps: EPS.toExponential(0), noise, floor })),
   ];
 }
 
@@ -82,7 +87,7 @@ export function bringCheckIntoSight() {
 }
 
 // An attention weight of a token that comes later: the forward pass always makes it 0.
-export function isHidden({ name, index }, { value }) {
+function isOfTheFuture({ name, index }, value) {
   if (!name.endsWith(".attn.p") || value.data[index] !== 0) return false;
   const [, query, key] = placeOf(index, value.shape);
   return key > query;

@@ -1,88 +1,53 @@
 // Colours of numbers: one scale from zero up, one with a sign; both are told apart by lightness too.
+//
+// The colours themselves stand in style.css, which knows whether it is light or dark.
 
 import { make } from "./make.js";
 
-const SCALES = {
-  light: {
-    up: [
-      [250, 250, 247],
-      [198, 219, 222],
-      [106, 168, 188],
-      [40, 101, 148],
-      [12, 38, 92],
-    ],
-    signed: [
-      [8, 64, 129],
-      [67, 140, 196],
-      [176, 209, 230],
-      [248, 247, 243],
-      [244, 200, 150],
-      [214, 118, 42],
-      [127, 59, 8],
-    ],
-  },
-  dark: {
-    up: [
-      [24, 27, 33],
-      [28, 66, 92],
-      [36, 117, 134],
-      [104, 183, 151],
-      [250, 240, 170],
-    ],
-    signed: [
-      [150, 212, 255],
-      [62, 150, 219],
-      [30, 78, 122],
-      [24, 27, 33],
-      [122, 70, 22],
-      [224, 132, 48],
-      [255, 208, 150],
-    ],
-  },
-};
-
-export function isDark() {
-  const theme = document.documentElement.dataset.theme;
-  if (theme === "dark" || theme === "light") return theme === "dark";
-  return matchMedia("(prefers-color-scheme: dark)").matches;
+// A colour, or several, of style.css by its name: "--mark"
+export function styled(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function between(stops, part) {
-  const place = Math.min(Math.max(part, 0), 1) * (stops.length - 1);
-  const low = Math.min(Math.floor(place), stops.length - 2);
-  const share = place - low;
-  return stops[low].map((from, i) => Math.round(from + share * (stops[low + 1][i] - from)));
+// name: of a property with several colours, "#fafaf7 #c6dbde ..." -> the colour at each part from 0 to 1, [r, g, b]
+function blend(name) {
+  const pair = (hex, at) => parseInt(hex.slice(at, at + 2), 16);
+  const stops = styled(name)
+    .split(" ")
+    .map((hex) => [pair(hex, 1), pair(hex, 3), pair(hex, 5)]);
+  return (part) => {
+    const place = Math.min(Math.max(part, 0), 1) * (stops.length - 1);
+    const low = Math.min(Math.floor(place), stops.length - 2);
+    const share = place - low;
+    return stops[low].map((from, i) => Math.round(from + share * (stops[low + 1][i] - from)));
+  };
 }
 
 // A scale: colour(value) -> [r, g, b] or null (nothing to paint); ticks: the numbers of its legend, from left to right.
 // Small numbers are spread: the colour goes with the square root.
 export function scaleUp(most) {
-  const stops = SCALES[isDark() ? "dark" : "light"].up;
+  const at = blend("--scale-up");
   const top = most || 1;
-  const colour = (value) =>
-    Number.isFinite(value) ? between(stops, Math.sqrt(Math.max(value, 0) / top)) : null;
+  const colour = (value) => (Number.isFinite(value) ? at(Math.sqrt(Math.max(value, 0) / top)) : null);
   return { colour, ticks: [0, top / 2, top], at: (part) => part * top };
 }
 
 export function scaleSigned(most) {
-  const stops = SCALES[isDark() ? "dark" : "light"].signed;
+  const at = blend("--scale-signed");
   const top = most || 1;
   const colour = (value) => {
     if (!Number.isFinite(value)) return null;
     const root = Math.sqrt(Math.min(Math.abs(value) / top, 1));
-    return between(stops, 0.5 + 0.5 * Math.sign(value) * root);
+    return at(0.5 + 0.5 * Math.sign(value) * root);
   };
   return { colour, ticks: [-top, 0, top], at: (part) => (2 * part - 1) * top };
 }
 
 // Powers of ten: the darkest is `most`, the lightest that over 1,000; exactly zero stays empty.
 export function scaleOfPowers(most) {
-  const stops = SCALES[isDark() ? "dark" : "light"].up;
+  const at = blend("--scale-up");
   const top = most || 1;
-  const colour = (value) => {
-    if (!(value > 0)) return null;
-    return between(stops, 0.12 + 0.88 * (1 + Math.log10(value / top) / 3));
-  };
+  const colour = (value) => (value > 0 ? at(0.12 + 0.88 * (1 + Math.log10(value / top) / 3)) : null);
   return { colour, ticks: [top / 1000, top / 31.6, top], at: (part) => top * 10 ** (3 * part - 3) };
 }
 

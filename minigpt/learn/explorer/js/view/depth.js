@@ -16,89 +16,76 @@ const SIZES = {
   initializer_range: 0.02,
 };
 const KINDS = [
-  ["openai-gpt", "first"],
-  ["gpt2", "second"],
+  { kind: "openai-gpt", name: "depth.post", style: "first" },
+  { kind: "gpt2", name: "depth.pre", style: "second" },
 ];
 const TIMES = [1, 2, 5, 10]; // the standard deviation of the first weights, in units of 0.02
 const DRAWS = 5; // of new weights: one draw says little where the norms grow or shrink with each block
 const PROJECTIONS = ["paper", "smaller", "equal"]; // see freshModel
+const PAUSE = 120; // milliseconds: while the slider moves nothing is computed
 const chosen = { blocks: 12, seed: 1, times: 5, projections: "paper" };
 let waiting = null;
 
 export function drawDepth(host) {
-  const controls = host.querySelector(".depth-controls");
-  const [above, below] = makeControls(host);
-  if (controls) {
-    controls.replaceWith(above);
-    host.querySelector(".depth-options").replaceWith(below);
-  } else {
-    host.replaceChildren(above, make("div", { class: "columns", id: "depth-charts" }), below);
-  }
-  drawCharts(host);
-}
-
-// -> [the slider, which stands directly above the charts; the other choices, which stand below them]
-function makeControls(host) {
   const shown = make("output", { for: "depth-slider" }, word("depth.blocks", { n: chosen.blocks }));
+  const charts = make("div", { class: "columns", id: "depth-charts" });
   const choose = (choice) => {
     Object.assign(chosen, choice);
     shown.textContent = word("depth.blocks", { n: chosen.blocks });
-    later(host);
+    clearTimeout(waiting);
+    waiting = setTimeout(() => drawCharts(charts), PAUSE);
   };
-  const slider = make("input", { type: "range", min: 1, max: 24, value: chosen.blocks, id: "depth-slider" });
-  slider.addEventListener("input", () => choose({ blocks: Number(slider.value) }));
-  const options = TIMES.map((times) => {
-    const deviation = (SIZES.initializer_range * times).toFixed(2);
-    return make("option", { value: times, selected: times === chosen.times }, deviation);
-  });
-  const label = make("label", { for: "depth-slider" }, word("depth.label"));
-  const range = makeMenu("depth-range", word("depth.range"), options, (times) =>
-    choose({ times: Number(times) }),
+  const slider = [make("label", { for: "depth-slider" }, word("depth.label")), makeSlider(choose), shown];
+  host.replaceChildren(
+    make("div", { class: "menu depth-controls" }, slider),
+    charts,
+    make("div", { class: "menu depth-options" }, makeOptions(choose)),
   );
-  const draw = () => choose({ seed: chosen.seed + DRAWS });
-  const again = makeButton(word("depth.again"), "depth-seed", draw);
-  const projections = makeProjections(choose);
+  drawCharts(charts);
+}
+
+function makeSlider(choose) {
+  const oninput = (event) => choose({ blocks: Number(event.target.value) });
+  return make("input", { type: "range", min: 1, max: 24, value: chosen.blocks, id: "depth-slider", oninput });
+}
+
+function makeOptions(choose) {
+  const option = (value, label, now) => make("option", { value, selected: value === now }, label);
+  const times = TIMES.map((one) => option(one, (SIZES.initializer_range * one).toFixed(2), chosen.times));
+  const projections = PROJECTIONS.map((one) => option(one, word(`depth.projections_${one}`), chosen.projections));
   return [
-    make("div", { class: "menu depth-controls" }, label, slider, shown),
-    make("div", { class: "menu depth-options" }, range, projections, again),
+    makeMenu("depth-range", word("depth.range"), times, (one) => choose({ times: Number(one) })),
+    makeMenu("depth-projections", word("depth.projections"), projections, (one) => choose({ projections: one })),
+    makeButton(word("depth.again"), "depth-seed", () => choose({ seed: chosen.seed + DRAWS })),
   ];
 }
 
-// The switch: are the projections that end on the stream drawn smaller?
-function makeProjections(choose) {
-  const options = PROJECTIONS.map((value) =>
-    make("option", { value, selected: value === chosen.projections }, word(`depth.projections_${value}`)),
-  );
-  return makeMenu("depth-projections", word("depth.projections"), options, (projections) =>
-    choose({ projections }),
-  );
+function drawCharts(host) {
+  const measured = KINDS.map(measureKind);
+  const chart = (which, key) => {
+    const lines = measured.flatMap((one) => linesOf(one, which));
+    const drawn = makeLineChart({ label: word(key), lines, power: true, width: chartWidth(2) });
+    return make("div", { class: "column" }, make("h3", {}, word(key)), drawn);
+  };
+  const sentences = measured.map(sayRatio);
+  const said = make("ul", { class: "wide" }, sentences.map((sentence) => make("li", {}, sentence)));
+  host.replaceChildren(chart("values", "depth.stream"), chart("gradients", "depth.gradient"), said);
+  announce(sentences.join(" "));
 }
 
-function later(host) {
-  clearTimeout(waiting);
-  waiting = setTimeout(() => drawCharts(host), 120); // while the slider moves nothing is computed
-}
-
-// -> [{ name, style, draws: [{ values, gradients }] }]
-function measureKinds() {
+// -> { name, style, draws: [{ values, gradients }] }
+function measureKind({ kind, name, style }) {
   const seeds = Array.from({ length: DRAWS }, (_, i) => chosen.seed + i);
-  return KINDS.map((kind) => ({
-    name: word(kind[1] === "first" ? "depth.post" : "depth.pre"),
-    style: kind[1],
-    draws: seeds.map((seed) => measureOne(kind, seed)),
-  }));
+  return { name: word(name), style, draws: seeds.map((seed) => measureOne(kind, seed)) };
 }
 
 // -> { values, gradients }: the norm of a token's vector at each place of the stream (root mean square over the
 // tokens), and that of its gradient (over the tokens that have a target: the gradient of the last one is 0).
-function measureOne([kind], seed) {
+function measureOne(kind, seed) {
   const ids = Array.from({ length: 16 }, (_, i) => (7 * i * i + 3 * i + 5 * seed) % SIZES.vocab_size);
   const targets = [...ids.slice(1), IGNORED];
-  const config = {
-    ...SIZES,
-    n_layer: chosen.blocks,
-    initializer_range: SIZES.initializer_range * chosen.times,
-  };
+  const initializer_range = SIZES.initializer_range * chosen.times;
+  const config = { ...SIZES, n_layer: chosen.blocks, initializer_range };
   const model = freshModel(kind, config, seed, chosen.projections);
   const pass = runPass(model, ids, { targets });
   const norms = (which, tokens) =>
@@ -129,37 +116,4 @@ function sayRatio({ name, draws }) {
     stream_low: writeNumber(stream[0]),
     stream_high: writeNumber(stream.at(-1)),
   });
-}
-
-function drawCharts(host) {
-  const measured = measureKinds();
-  const xLabels = Array.from({ length: chosen.blocks + 1 }, (_, i) =>
-    i ? String(i - 1) : word("stream.start"),
-  );
-  const chart = (which, title) =>
-    make(
-      "div",
-      { class: "column" },
-      make("h3", {}, word(title)),
-      makeLineChart({
-        label: word(title),
-        xLabels,
-        xTitle: word("stream.x"),
-        yTitle: word("stream.y"),
-        power: true,
-        width: chartWidth(2),
-        lines: measured.flatMap((one) => linesOf(one, which)),
-      }),
-    );
-  const sentences = measured.map(sayRatio);
-  host.querySelector("#depth-charts").replaceChildren(
-    chart("values", "depth.stream"),
-    chart("gradients", "depth.gradient"),
-    make(
-      "ul",
-      { class: "wide" },
-      sentences.map((sentence) => make("li", {}, sentence)),
-    ),
-  );
-  announce(sentences.join(" "));
 }

@@ -1,34 +1,27 @@
 // What the model would say next, after the embedding and after each block.
 
 import { IGNORED } from "../ops/cross_entropy.js";
-import { make, makeBar, makeButton, makeTable, writePercent } from "./make.js";
-import { makeLegend, scaleUp } from "./colours.js";
-import { cellSize, makeHeatmap } from "./heatmap.js";
-import { makeTitle, streamOf } from "./steps.js";
+import { make, writePercent } from "./make.js";
+import { scaleUp } from "./colours.js";
+import { makeColumns } from "./columns.js";
+import { makeBars, makeTable } from "./lists.js";
+import { makeMap } from "./maps.js";
+import { streamOf } from "./steps.js";
 import { change } from "./state.js";
 import { choosePosition } from "./tokens.js";
 import { word } from "./words.js";
 
 export function drawLens(host, views) {
-  host.replaceChildren(
-    make(
-      "div",
-      { class: "columns" },
-      views.map((view) => drawOneLens(view, views.length)),
-    ),
-  );
+  host.replaceChildren(makeColumns(views, drawOneLens));
 }
 
 function drawOneLens(view, side) {
   const labels = streamOf(view).map((row) => row.label);
-  return make(
-    "div",
-    { class: "column" },
-    makeTitle(view),
+  return [
     make("p", { class: "context" }, word("lens.after", { text: before(view) })),
-    make("div", { class: "pair" }, makeBars(view, labels.length - 1), makeLayers(view, labels)),
-    makeWholeText(view, labels, side),
-  );
+    make("div", { class: "pair" }, makeBest(view, labels.length - 1), makeLayers(view, labels)),
+    view.ids.length < 2 ? null : makeWholeText(view, labels, side),
+  ];
 }
 
 function before(view) {
@@ -39,33 +32,32 @@ function before(view) {
 }
 
 // The most probable words as bars; a click asks for that word.
-function makeBars(view, top) {
+function makeBest(view, top) {
   const best = view.best(top, view.position, 8);
-  if (!best.some(([id]) => id === view.target))
-    best.push([view.target, view.chance(top, view.position, view.target)]);
-  const lines = best.map(([id, p]) => makeWordBar(view, id, p, p === null ? 0 : p / best[0][1]));
+  if (!best.some(([id]) => id === view.target)) best.push([view.target, view.chance(top, view.position, view.target)]);
+  const items = best.map(([id, p]) => wordBar(view, id, p, (p ?? 0) / best[0][1]));
   return make(
     "div",
     { class: "half" },
     make("h4", {}, word("lens.bars")),
-    make("ol", { class: "bars" }, lines),
+    makeBars("bars", items),
     view.targetGuessed ? make("p", { class: "note" }, word("lens.guessed")) : null,
   );
 }
 
-function makeWordBar(view, id, p, part) {
-  const right = id === view.target;
-  const percent = writeChance(p);
-  const name = make("span", { class: "word-name" }, `${right ? "◎ " : ""}${view.show(id)}`);
+function wordBar(view, id, p, part) {
+  const isTarget = id === view.target;
+  const name = view.show(id);
+  const number = writeChance(p);
   const ask = () => view.recorded || change({ target: id, lossOf: "one", check: null });
-  const button = makeButton(name, `bar.${view.key}.${id}`, ask, {
-    class: "word",
+  const button = {
+    "data-focus": `bar.${view.key}.${id}`,
     title: view.recorded ? null : word("lens.ask"),
-    "aria-label": word(right ? "lens.bar_target" : "lens.bar", { word: view.show(id), p: percent }),
+    "aria-label": word(isTarget ? "lens.bar_target" : "lens.bar", { word: name, p: number }),
     "aria-disabled": view.recorded ? "true" : null,
-  });
-  button.append(makeBar(part), make("span", { class: "word-p" }, percent));
-  return make("li", { class: right ? "right" : "" }, button);
+    onclick: ask,
+  };
+  return { name: `${isTarget ? "◎ " : ""}${name}`, part, number, class: isTarget ? "right" : "", button };
 }
 
 function writeChance(p) {
@@ -87,48 +79,35 @@ function makeLayers(view, labels) {
 
 function wordCell(view, id, p) {
   const name = make("span", { class: "token-text" }, view.show(id));
-  return make(
-    "td",
-    { class: id === view.target ? "right" : "" },
-    name,
-    " ",
-    make("small", {}, writePercent(p)),
-  );
+  return make("td", { class: id === view.target ? "right" : "" }, name, " ", make("small", {}, writePercent(p)));
 }
 
 // Layers against tokens: how probable the next token of the text is, everywhere.
 function makeWholeText(view, labels, side) {
-  const T = view.ids.length;
-  if (T < 2) return null;
-  const scale = scaleUp(1);
-  const layer = (r) => labels.length - 1 - r;
+  const fromTop = [...labels].reverse();
   const ofText = (t) => (view.bothSides ? view.targets[t] : (view.ids[t + 1] ?? IGNORED));
   const next = (t) => (t === view.position ? view.target : ofText(t));
-  const value = (r, t) => (next(t) < 0 ? NaN : (view.chance(layer(r), t, next(t)) ?? 0));
-  const describe = (r, t) =>
-    next(t) < 0
-      ? word("lens.no_next")
-      : word("lens.cell", {
-          layer: labels[layer(r)],
-          token: view.labels[t],
-          next: view.show(next(t)),
-          p: writeChance(view.chance(layer(r), t, next(t))),
-        });
-  const map = makeHeatmap({
+  const chance = (r, t) => view.chance(labels.length - 1 - r, t, next(t));
+  const sayCell = (r, t) => {
+    if (next(t) < 0) return word("lens.no_next");
+    const p = writeChance(chance(r, t));
+    return word("lens.cell", { layer: fromTop[r], token: view.labels[t], next: view.show(next(t)), p });
+  };
+  return makeMap({
     key: `lens.${view.key}`,
-    label: word("lens.map"),
+    title: word("lens.map"),
     rows: labels.length,
-    columns: T,
-    value,
-    scale,
-    describe,
+    columns: view.ids.length,
+    value: (r, t) => (next(t) < 0 ? NaN : (chance(r, t) ?? 0)),
+    scale: scaleUp(1),
+    describe: sayCell,
     choose: (r, t) => choosePosition(t),
     act: "token",
-    rowLabels: [...labels].reverse(),
+    rowLabels: fromTop,
     columnLabels: view.labels,
     marked: view.position,
-    cell: cellSize(T, { side, margin: 110, least: 8, most: 26 }),
+    cell: { side, margin: 110, least: 8, most: 26 },
     tall: 20,
+    legend: word("lens.legend"),
   });
-  return make("div", {}, make("h4", {}, word("lens.map")), map, makeLegend(scale, word("lens.legend")));
 }

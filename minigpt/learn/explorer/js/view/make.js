@@ -1,8 +1,17 @@
 // Elements of the page, and how numbers are written on it.
 
+const SVG = "http://www.w3.org/2000/svg";
+
 // make("button", { class: "small", onclick: f }, "text", child) -> element
 export function make(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
+  return filled(document.createElement(tag), attributes, children);
+}
+
+export function makeSvg(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function filled(made, attributes, children) {
   setAttributes(made, attributes);
   made.append(...children.flat(2).filter((child) => child !== null && child !== undefined));
   return made;
@@ -19,31 +28,10 @@ export function makeMenu(id, label, options, choose) {
   return [make("label", { for: id }, label), make("select", { id, "data-focus": id, onchange }, options)];
 }
 
-// A bar as long as its part (0 to 1) of the room.
-export function makeBar(part) {
-  const bar = make("span", { class: "bar" });
-  bar.style.width = `${100 * part}%`;
-  return make("span", { class: "bar-room" }, bar);
-}
-
-// A table that scrolls in its own box. heads: labels of the columns; rows: [{ label, cells: [td], class, span }]
-export function makeTable(label, kind, heads, rows) {
-  const titles = heads.map((head) => make("th", { scope: "col" }, head));
-  const lines = rows.map((row) =>
-    make("tr", { class: row.class }, make("th", { scope: "row", colspan: row.span }, row.label), row.cells),
-  );
-  const table = make("table", { class: kind });
-  table.append(make("thead", {}, make("tr", {}, titles)), make("tbody", {}, lines));
-  return make("div", { class: `scroll of-${kind}`, tabindex: "0", role: "region", "aria-label": label }, table);
-}
-
-const SVG = "http://www.w3.org/2000/svg";
-
-export function makeSvg(tag, attributes = {}, ...children) {
-  const made = document.createElementNS(SVG, tag);
-  setAttributes(made, attributes);
-  made.append(...children.flat());
-  return made;
+// The options of a menu, those of one group together. groupOf(one) -> the label of its group; option(one) -> element
+export function makeGroups(all, groupOf, option) {
+  const labels = [...new Set(all.map(groupOf))];
+  return labels.map((label) => make("optgroup", { label }, all.filter((one) => groupOf(one) === label).map(option)));
 }
 
 function setAttributes(made, attributes) {
@@ -86,23 +74,24 @@ export function announce(sentence) {
   }, 150);
 }
 
+// One of the numbers 0 to count - 1; titleOf(number): what it stands for
+export function makeNumberChoice(label, count, titleOf, chosen, choose, key) {
+  const choices = Array.from({ length: count }, (_, i) => ({ value: i, label: String(i), title: titleOf(i) }));
+  return makeChoice(label, choices, chosen, choose, key);
+}
+
 // One choice of several, as buttons. choices: [{ value, label, title }]; key: keeps the focus when the page is redrawn.
 export function makeChoice(label, choices, chosen, choose, key) {
-  const buttons = choices.map((choice, i) =>
-    make(
-      "button",
-      {
-        type: "button",
-        class: "choice",
-        "aria-pressed": String(choice.value === chosen),
-        title: choice.title,
-        "data-focus": `${key}.${choice.value}`,
-        onclick: () => choose(choice.value),
-        onkeydown: (event) => moveInChoice(event, choices, i, choose, key),
-      },
-      choice.label,
-    ),
-  );
+  const focusOf = (i) => `${key}.${choices[i].value}`;
+  const chooseAt = (i) => choose(choices[i].value);
+  const buttons = choices.map((choice, i) => {
+    const before = (i + choices.length - 1) % choices.length;
+    const after = (i + 1) % choices.length;
+    const moves = { ArrowRight: after, ArrowDown: after, ArrowLeft: before, ArrowUp: before };
+    const onkeydown = (event) => moveAmong(event, moves, focusOf, chooseAt);
+    const more = { class: "choice", title: choice.title, onkeydown };
+    return makeToggle(focusOf(i), choice.value === chosen, () => chooseAt(i), more, choice.label);
+  });
   return make(
     "div",
     { class: "choices", role: "group", "aria-label": label },
@@ -111,11 +100,21 @@ export function makeChoice(label, choices, chosen, choose, key) {
   );
 }
 
-function moveInChoice(event, choices, i, choose, key) {
-  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-  if (!by) return;
+// A button that is pressed, or not. focus: see makeButton
+export function makeToggle(focus, isPressed, onclick, more, ...content) {
+  const pressed = { "aria-pressed": String(isPressed), "data-focus": focus, onclick };
+  return make("button", { type: "button", ...pressed, ...more }, content);
+}
+
+// A key moves from one of several buttons to another, and chooses it. moves: {key: the number of the other}
+export function moveAmong(event, moves, focusOf, choose) {
+  const to = moves[event.key];
+  if (to === undefined) return;
   event.preventDefault();
-  const next = choices[(i + by + choices.length) % choices.length];
-  document.querySelector(`[data-focus="${CSS.escape(`${key}.${next.value}`)}"]`)?.focus();
-  choose(next.value);
+  focusOn(focusOf(to));
+  choose(to);
+}
+
+export function focusOn(focus, options = {}) {
+  document.querySelector(`[data-focus="${CSS.escape(focus)}"]`)?.focus(options);
 }

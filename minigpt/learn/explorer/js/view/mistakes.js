@@ -2,9 +2,10 @@
 
 import { mistakes } from "../session.js";
 import { normOf } from "../vectors.js";
-import { make, makeButton, makeMenu, makeTable, writeNumber } from "./make.js";
 import { checkNumber, makeCheckCard } from "./check.js";
-import { titleOf } from "./steps.js";
+import { makeColumns, titleOf } from "./columns.js";
+import { makeTable } from "./lists.js";
+import { make, makeButton, makeGroups, makeMenu, writeNumber } from "./make.js";
 import { change, state } from "./state.js";
 import { inLanguage, word } from "./words.js";
 
@@ -25,20 +26,12 @@ export function drawMistakes(host, views) {
     return;
   }
   const chosen = namedMistakes.find((one) => one.name === state.mistake);
-  host.replaceChildren(
-    makeMistakeMenu(),
-    ...(chosen ? describe(chosen, views) : []),
-  );
+  host.replaceChildren(makeMistakeMenu(), ...(chosen ? describe(chosen, views) : []));
 }
 
 function makeMistakeMenu() {
-  const option = (value, label) =>
-    make("option", { value, selected: value === (state.mistake ?? "") }, label);
-  const operations = [...new Set(namedMistakes.map((one) => one.op))];
-  const groups = operations.map((op) => {
-    const members = namedMistakes.filter((one) => one.op === op);
-    return make("optgroup", { label: op }, members.map((one) => option(one.name, inLanguage(one.title))));
-  });
+  const option = (value, label) => make("option", { value, selected: value === (state.mistake ?? "") }, label);
+  const groups = makeGroups(namedMistakes, (one) => one.op, (one) => option(one.name, inLanguage(one.title)));
   const options = [option("", word("mistakes.none")), ...groups];
   const plant = (name) => change({ mistake: name || null, check: null, allChanges: false });
   return make("div", { class: "menu" }, makeMenu("mistake", word("mistakes.menu"), options, plant));
@@ -49,31 +42,23 @@ function describe(chosen, views) {
     make("p", { class: "says" }, make("code", {}, chosen.op), `: ${inLanguage(chosen.title)}.`),
     make("p", {}, inLanguage(chosen.says)),
     make("p", { class: "note" }, word(`mistakes.in_${chosen.where}`)),
-    make(
-      "div",
-      { class: "columns" },
-      views.map((view) => drawOneComparison(view, chosen)),
-    ),
+    makeColumns(views, (view) => drawOneComparison(view, chosen), (view) => make("h3", {}, titleOf(view))),
   ];
 }
 
 function drawOneComparison(view, chosen) {
   const { changed, same } = compare(view, chosen);
-  const title = make("h3", {}, titleOf(view));
-  if (!changed.length) return make("div", { class: "column" }, title, make("p", {}, word("mistakes.nothing")));
+  if (!changed.length) return make("p", {}, word("mistakes.nothing"));
   const wrong = changed.filter((one) => one.isWrong);
-  const isShown = (one, i) => state.allChanges || i < FIRST || one === wrong[0];
-  const shown = changed.filter(isShown);
+  const shown = changed.filter((one, i) => state.allChanges || i < FIRST || one === wrong[0]);
   const rows = shown.flatMap((one) => rowsOfChange(view, one, one === wrong[0]));
-  const titles = ["mistakes.tensor", "mistakes.expose", "mistakes.ratio", "mistakes.apart"].map((key) =>
-    word(key),
-  );
+  const keys = ["mistakes.tensor", "mistakes.expose", "mistakes.ratio", "mistakes.apart"];
+  const table = makeTable(word("mistakes.table"), "changes", keys.map((key) => word(key)), rows);
   const figures = { changed: changed.length, same, wrong: wrong.length, first: wrong[0]?.name };
-  const table = makeTable(word("mistakes.table"), "changes", titles, rows);
-  const left = changed.length - shown.length;
   const all = () => change({ allChanges: true });
-  const more = left ? makeButton(word("mistakes.all", { n: changed.length }), `all.${view.key}`, all) : null;
-  return make("div", { class: "column" }, title, make("p", {}, summarise(chosen, figures)), table, more);
+  const isAll = shown.length === changed.length;
+  const more = isAll ? null : makeButton(word("mistakes.all", { n: changed.length }), `all.${view.key}`, all);
+  return [make("p", {}, summarise(chosen, figures)), table, more];
 }
 
 function summarise(chosen, figures) {

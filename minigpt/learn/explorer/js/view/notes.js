@@ -2,7 +2,8 @@
 
 import { make, writeNumber, writePercent } from "./make.js";
 import { state } from "./state.js";
-import { inLanguage, word } from "./words.js";
+import { titleOf } from "./columns.js";
+import { word } from "./words.js";
 
 const A_BYTE = /\\x[0-9a-f]{2}/;
 
@@ -39,7 +40,7 @@ function warningsOf(view) {
 
 // "GPT-1: tokens: 24 · loss 2.548 (the target has probability 7.8 %) · forward 8 ms, backward 12 ms"
 function figuresOf(view, named) {
-  const { pass, model, recorded, ids } = view;
+  const { pass, recorded, ids } = view;
   const parts = [word("pass.tokens", { n: ids.length })];
   if (pass.loss !== null) {
     const loss = word("pass.loss", { loss: writeNumber(pass.loss) });
@@ -51,5 +52,5 @@ function figuresOf(view, named) {
     const { forward, backward } = pass.ms;
     parts.push(word("pass.ms", { forward: forward.toFixed(0), backward: backward.toFixed(0) }));
   }
-  return `${named ? `${inLanguage(model.title)}: ` : ""}${parts.join(" · ")}`;
+  return `${named ? `${titleOf(view)}: ` : ""}${parts.join(" · ")}`;
 }

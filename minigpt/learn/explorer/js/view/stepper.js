@@ -1,6 +1,6 @@
 // The buttons that walk the gradient back, a step at a time or by themselves.
 
-import { announce, make, makeButton } from "./make.js";
+import { announce, make, makeButton, makeToggle } from "./make.js";
 import { change, state } from "./state.js";
 import { word } from "./words.js";
 
@@ -28,9 +28,7 @@ export function makeStepper(last) {
     button("begin", 0, at === 0),
     button("undo", at - 1, at === 0),
     button("next", at + 1, at === last),
-    makeButton(word(playing ? "backward.pause" : "backward.play"), "step.play", play, {
-      "aria-pressed": String(playing),
-    }),
+    makeToggle("step.play", playing, play, { class: "small" }, word(playing ? "backward.pause" : "backward.play")),
     button("all", last, at === last),
     make("span", { class: "step-count" }, word("backward.count", { step: at, last })),
   );

@@ -1,8 +1,7 @@
 // The walk of the gradient from the loss down to the embedding, in words: its steps are data of the page (walk.py).
 
-import { make } from "./make.js";
 import { state } from "./state.js";
-import { inLanguage, word } from "./words.js";
+import { word } from "./words.js";
 
 // Of the residual stream, after the embedding and after each block: [{ name, label }]
 export function streamOf(view) {
@@ -44,14 +43,4 @@ export function sayStep(view, { key, i }) {
 // "block 3 MLP"
 export function nameStep(step) {
   return word(`step.name_${step.name}`, step);
-}
-
-export function titleOf(view) {
-  return inLanguage(view.model.title);
-}
-
-// The heading of a model's column; it says where a planted mistake is at work.
-export function makeTitle(view) {
-  const badge = view.mistake ? make("span", { class: "badge" }, word("mistakes.badge")) : "";
-  return make("h3", {}, titleOf(view), badge);
 }

@@ -1,6 +1,6 @@
 // The text as tokens: buttons in a row, and what could not be read.
 
-import { announce, make, makeChoice, writeNumber } from "./make.js";
+import { announce, make, makeChoice, makeToggle, moveAmong, writeNumber } from "./make.js";
 import { change, state } from "./state.js";
 import { inLanguage, word } from "./words.js";
 
@@ -45,54 +45,38 @@ function bringIntoSight(strip, button) {
 function tokenButton(view, label, i) {
   const chosen = i === view.position;
   const isTarget = !view.bothSides && i === view.position + 1 && view.ids[i] === view.target;
-  return make(
-    "button",
-    {
-      type: "button",
-      class: `token${chosen ? " chosen" : ""}${isTarget ? " target" : ""}`,
-      tabindex: chosen ? "0" : "-1",
-      "aria-pressed": String(chosen),
-      "data-focus": `token.${i}`,
-      "aria-label": word("tokens.one", { token: label, place: i, id: view.ids[i] }),
-      title: word("tokens.one", { token: label, place: i, id: view.ids[i] }),
-      onclick: () => choosePosition(i),
-      onkeydown: (event) => moveToken(event, i, view.ids.length),
-    },
-    label,
-  );
+  const title = word("tokens.one", { token: label, place: i, id: view.ids[i] });
+  const last = view.ids.length - 1;
+  const moves = { ArrowLeft: Math.max(i - 1, 0), ArrowRight: Math.min(i + 1, last), Home: 0, End: last };
+  const more = {
+    class: `token${chosen ? " chosen" : ""}${isTarget ? " target" : ""}`,
+    tabindex: chosen ? "0" : "-1",
+    "aria-label": title,
+    title,
+    onkeydown: (event) => moveAmong(event, moves, focusOf, choosePosition),
+  };
+  return makeToggle(focusOf(i), chosen, () => choosePosition(i), more, label);
+}
+
+function focusOf(i) {
+  return `token.${i}`;
 }
 
 export function choosePosition(i) {
   change({ position: i, target: null, check: null });
 }
 
-function moveToken(event, i, count) {
-  const to = { ArrowLeft: i - 1, ArrowRight: i + 1, Home: 0, End: count - 1 }[event.key];
-  if (to === undefined) return;
-  event.preventDefault();
-  const next = Math.min(Math.max(to, 0), count - 1);
-  document.querySelector(`[data-focus="token.${next}"]`)?.focus();
-  choosePosition(next);
-}
-
 // Which model, and what the loss is taken of.
 export function drawChoices(host, views, models) {
   const choices = models.map((model, i) => ({ value: String(i), label: inLanguage(model.title) }));
   if (models.length > 1) choices.push({ value: "both", label: word("models.both") });
+  const chooseModel = (shown) => change({ shown, check: null });
+  const losses = ["one", "all"].map((value) => ({ value, label: word(`loss.${value}`) }));
+  const chooseLoss = (lossOf) => change({ lossOf, check: null });
+  const hasLoss = views[0].ids.length && !views[0].recorded;
   host.replaceChildren(
-    makeChoice(word("models.label"), choices, state.shown, (shown) => change({ shown, check: null }), "model"),
-    views[0].ids.length && !views[0].recorded
-      ? makeChoice(
-          word("loss.label"),
-          [
-            { value: "one", label: word("loss.one") },
-            { value: "all", label: word("loss.all") },
-          ],
-          state.lossOf,
-          (lossOf) => change({ lossOf, check: null }),
-          "loss",
-        )
-      : "",
+    makeChoice(word("models.label"), choices, state.shown, chooseModel, "model"),
+    hasLoss ? makeChoice(word("loss.label"), losses, state.lossOf, chooseLoss, "loss") : "",
   );
 }
 

@@ -1,8 +1,9 @@
-// A heat map on a canvas: pointer, touch and arrow keys move a cursor that reads one cell.
+// Maps of numbers: attention, gradients, weights, probabilities. Pointer, touch and arrow keys move a cursor that reads
+// one cell; a click, a second touch or Enter does what the map is for.
 
-import { announce, make } from "./make.js";
-import { isDark } from "./colours.js";
-import { columnWidth } from "./room.js";
+import { announce, make, makeButton } from "./make.js";
+import { makeLegend, styled } from "./colours.js";
+import { columnWidth } from "./columns.js";
 import { word } from "./words.js";
 
 // By the map's key, so that a redrawn map keeps its cursor, and stays where it was scrolled to.
@@ -10,11 +11,19 @@ const cursors = new Map();
 const scrolled = new Map();
 const FONT = "11px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
-// plan: { key, label, rows, columns, value(r, c), scale, describe(r, c), choose(r, c) or null,
-//         act: what `choose` does: "check" | "open" | "token" | "read" (nothing); about: what the map shows, a name;
-//         rowLabels, columnLabels, marked: a column, markedRow: a row, cell: pixels, tall: pixels of a row }
-// -> element with the map and, below it, the sentence of the cell under the cursor
-export function makeHeatmap(plan) {
+// plan: { key, title: above the map, or none, label: of the map, if that is not its title,
+//         rows, columns, value(r, c), scale, describe(r, c),
+//         choose(r, c), act: what `choose` does: "check" | "open" | "token" | "read" (nothing),
+//         about: what the map shows, a name, rowLabels, columnLabels, marked: a column, markedRow: a row,
+//         cell: { side, margin, least, most }: pixels of a cell, see cellSize, tall: pixels of a row,
+//         hint, answer: what stands below the map, legend: what the colours are, kind: class of the whole }
+// -> the map with its title, the sentence of the cell under the cursor, how to use it, and its legend
+export function makeMap(plan) {
+  const parts = [makeBox(plan), plan.answer, makeLegend(plan.scale, plan.legend)];
+  return make("div", { class: plan.kind }, plan.title ? make("h4", {}, plan.title) : null, parts);
+}
+
+function makeBox(plan) {
   const shape = measure(plan);
   const canvas = make("canvas", { "aria-hidden": "true" });
   const cursor = make("span", { class: "map-cursor", hidden: true });
@@ -22,17 +31,9 @@ export function makeHeatmap(plan) {
   const readout = make("p", { class: "readout" }, "\u00a0");
   const hint = make("p", { class: "note map-hint" }, [plan.hint, howToUse(plan)].filter(Boolean).join(" "));
   const again = makeAgain(plan);
-  const box = make(
-    "div",
-    {
-      class: "map",
-      tabindex: "0",
-      role: "application",
-      "aria-label": plan.label,
-      "data-focus": plan.key,
-    },
-    sheet,
-  );
+  const label = plan.label ?? plan.title;
+  const about = { tabindex: "0", role: "application", "aria-label": label, "data-focus": plan.key };
+  const box = make("div", { class: "map", ...about }, sheet);
   paint(canvas, plan, shape);
   sheet.style.width = `${shape.width}px`;
   sheet.style.height = `${shape.height}px`;
@@ -55,21 +56,15 @@ function cursorOf(plan) {
 }
 
 // No keys on a screen that is only touched, and no tapping with a mouse.
-export function isTouchedOnly() {
-  return matchMedia("(hover: none)").matches;
-}
-
 function howToUse(plan) {
-  return word(`map.${isTouchedOnly() ? "touch" : "keys"}_${plan.act}`);
+  const isTouchedOnly = matchMedia("(hover: none)").matches;
+  return word(`map.${isTouchedOnly ? "touch" : "keys"}_${plan.act}`);
 }
 
 // After a first touch: the button that does what a second one does. It needs no sure finger on a small cell.
 function makeAgain(plan) {
-  const button = make("button", { type: "button", class: "small strong" }, word(`map.button_${plan.act}`));
-  button.addEventListener("click", () => {
-    const { r, c } = cursors.get(plan.key);
-    plan.choose?.(r, c);
-  });
+  const chooseAgain = () => plan.choose(cursors.get(plan.key).r, cursors.get(plan.key).c);
+  const button = makeButton(word(`map.button_${plan.act}`), null, chooseAgain, { class: "small strong" });
   return make("p", { class: "map-again", hidden: true }, button, " ", word("map.again"));
 }
 
@@ -83,12 +78,18 @@ function settle({ plan, box, hint }) {
 }
 
 function measure(plan) {
-  const cell = plan.cell;
+  const cell = cellSize(plan.columns, plan.cell);
   const tall = plan.tall ?? cell;
   const longest = (labels) => Math.max(...labels.map((label) => [...label].length));
   const left = plan.rowLabels ? Math.min(7 * longest(plan.rowLabels) + 8, 150) : 0;
   const top = plan.columnLabels && cell >= 5 ? Math.min(7 * longest(plan.columnLabels) + 8, 84) : 0;
   return { cell, tall, left, top, width: left + plan.columns * cell, height: top + plan.rows * tall };
+}
+
+// How many pixels a cell may have, so that `columns` of them fit beside each other in one of `side` maps.
+function cellSize(columns, { side, margin, least, most }) {
+  const room = columnWidth(side) - margin;
+  return Math.min(Math.max(Math.floor(room / columns), least), most);
 }
 
 function paint(canvas, plan, shape) {
@@ -101,10 +102,10 @@ function paint(canvas, plan, shape) {
   pen.scale(dots, dots);
   pen.imageSmoothingEnabled = false;
   const { left, top, cell, tall } = shape;
-  pen.drawImage(cellsOf(plan), left, top, plan.columns * cell, plan.rows * tall);
+  pen.drawImage(makeDots(plan), left, top, plan.columns * cell, plan.rows * tall);
   if (cell >= 8 && tall >= 8) drawGrid(pen, plan, shape);
   drawLabels(pen, plan, shape);
-  pen.strokeStyle = isDark() ? "#ffb454" : "#b3470b";
+  pen.strokeStyle = styled("--map-mark");
   pen.lineWidth = 2;
   const { marked, markedRow } = plan;
   if (marked !== undefined) {
@@ -115,35 +116,30 @@ function paint(canvas, plan, shape) {
   }
 }
 
-// One dot for each number, made larger when it is drawn.
-function cellsOf(plan) {
-  const small = document.createElement("canvas");
-  small.width = plan.columns;
-  small.height = plan.rows;
-  const pen = small.getContext("2d");
-  const image = pen.createImageData(plan.columns, plan.rows);
-  for (let r = 0; r < plan.rows; r++) {
-    for (let c = 0; c < plan.columns; c++) {
-      const colour = plan.scale.colour(plan.value(r, c));
-      if (!colour) continue;
-      image.data.set(colour, 4 * (r * plan.columns + c));
-      image.data[4 * (r * plan.columns + c) + 3] = 255;
+// A canvas with one dot for each number, to be drawn larger. plan: { rows, columns, value(r, c), scale }
+export function makeDots({ rows, columns, value, scale }) {
+  const canvas = make("canvas", { width: columns, height: rows, "aria-hidden": "true" });
+  const pen = canvas.getContext("2d");
+  const image = pen.createImageData(columns, rows);
+  for (let r = 0; r < rows; r++) {
+    for (let c = 0; c < columns; c++) {
+      const colour = scale.colour(value(r, c));
+      if (colour) image.data.set([...colour, 255], 4 * (r * columns + c));
     }
   }
   pen.putImageData(image, 0, 0);
-  return small;
+  return canvas;
 }
 
-function drawGrid(pen, plan, { left, top, cell, tall, width, height }) {
-  pen.fillStyle = isDark() ? "rgba(255,255,255,0.07)" : "rgba(0,0,0,0.06)";
-  for (let r = 0; r <= plan.rows; r++) pen.fillRect(left, top + r * tall - (r === plan.rows), width - left, 1);
-  for (let c = 0; c <= plan.columns; c++)
-    pen.fillRect(left + c * cell - (c === plan.columns), top, 1, height - top);
+function drawGrid(pen, { rows, columns }, { left, top, cell, tall, width, height }) {
+  pen.fillStyle = styled("--map-grid");
+  for (let r = 0; r <= rows; r++) pen.fillRect(left, top + r * tall - (r === rows), width - left, 1);
+  for (let c = 0; c <= columns; c++) pen.fillRect(left + c * cell - (c === columns), top, 1, height - top);
 }
 
 function drawLabels(pen, plan, { left, top, cell, tall }) {
   pen.font = FONT;
-  pen.fillStyle = isDark() ? "#d5d9df" : "#333a42";
+  pen.fillStyle = styled("--map-label");
   pen.textBaseline = "middle";
   const step = Math.max(1, Math.ceil(11 / tall));
   plan.rowLabels?.forEach((label, r) => {
@@ -164,20 +160,19 @@ function drawLabels(pen, plan, { left, top, cell, tall }) {
 
 function listen(map) {
   const { box, plan } = map;
-  const under = (event) => cellUnder(map, event);
   box.addEventListener("pointermove", (event) => {
-    const cell = under(event);
+    const cell = cellUnder(map, event);
     if (cell) point(map, cell[0], cell[1], false);
   });
   box.addEventListener("click", (event) => {
-    const cell = under(event);
+    const cell = cellUnder(map, event);
     if (!cell) return;
     point(map, cell[0], cell[1], true);
     const again = String(map.tapped) === String(cell);
     map.tapped = cell;
     const touched = event.pointerType === "touch";
     map.again.hidden = !touched || plan.act === "read";
-    if (!touched || again) plan.choose?.(cell[0], cell[1]); // a first touch only reads
+    if (!touched || again) plan.choose(cell[0], cell[1]); // a first touch only reads
   });
   box.addEventListener("focus", () => {
     const { r, c } = cursorOf(plan) ?? { r: 0, c: 0 };
@@ -209,7 +204,7 @@ function pressed(map, event) {
   };
   if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();
-    plan.choose?.(r, c);
+    plan.choose(r, c);
   } else if (moves[event.key]) {
     event.preventDefault();
     const [down, right] = moves[event.key];
@@ -235,10 +230,4 @@ function point({ plan, shape, box, cursor, readout }, r, c, aloud) {
     box.scrollLeft = left - box.clientWidth / 2;
   if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - 20)
     box.scrollTop = top - box.clientHeight / 2;
-}
-
-// How many pixels a cell may have, so that `columns` of them fit beside each other in the page.
-export function cellSize(columns, { side = 1, most = 22, least = 4, margin = 0 } = {}) {
-  const room = columnWidth(side) - margin;
-  return Math.min(Math.max(Math.floor(room / columns), least), most);
 }
