@@ -7,7 +7,6 @@ byte-order mark; lines end with \\n or \\r\\n; spaces around a field are dropped
 """
 
 import csv
-import io
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
-from minigpt.files.disk import read_text
 from minigpt.files.json_items import json_items
 from minigpt.files.text_lines import lines_to_the_last, text_lines
 
@@ -158,48 +156,60 @@ def _tsv_lines(path: Path) -> Iterator[Line]:
 
 
 # A field of CSV: between quotes, where a quote is written twice; or without any. The pluses after the stars forbid to
-# go back, so that a long file is read once.
+# go back, so that a long record is read once.
 _FIELD = r'(?:"(?:[^"]|"")*+"|[^",\n]*+)'
 _FIELDS = re.compile(f"(?:{_FIELD}[,\n])*+")
 
 
 def _csv_lines(path: Path) -> Iterator[Line]:
-    """Records, and the line where each begins: one may span several, so that the text is read as a whole."""
-    text = read_text(path).rstrip("\n")
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise InputError(f"{path}, line {line} {NUL}")
-    _check_quotes(path, text)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    limit = csv.field_size_limit(len(text))
-    line = 1
+    """The fields of each record, and the line where it begins: one may span several."""
+    for line, record in _csv_records(path):
+        if "\0" in record:
+            line += record.count("\n", 0, record.index("\0"))
+            raise InputError(f"{path}, line {line} {NUL}")
+        _check_quotes(path, line, record)
+        yield line, _csv_fields(path, line, record)
+
+
+def _csv_fields(path: Path, line: int, record: str) -> list[str]:
+    """The fields of a record. Raises InputError for what is not CSV."""
+    limit = csv.field_size_limit(len(record))
     try:
-        for fields in reader:
-            yield line, fields
-            line = reader.line_num + 1
+        return next(csv.reader([record], strict=True))
     except csv.Error as error:
         raise InputError(f"{path}, line {line} is not CSV ({error}): a quote within quotes is written twice") from error
     finally:
         csv.field_size_limit(limit)
 
 
-def _check_quotes(path: Path, text: str) -> None:
+def _csv_records(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines up to one behind which all quotes are closed, with the number of the first."""
+    lines: list[str] = []
+    is_open = False
+    first = 1
+    for number, line in lines_to_the_last(path):
+        first = first if lines else number
+        lines.append(line + "\n")
+        is_open ^= line.count('"') % 2 == 1
+        if not is_open:
+            yield first, "".join(lines)
+            lines = []
+    if lines:
+        yield first, "".join(lines)
+
+
+def _check_quotes(path: Path, line: int, record: str) -> None:
     """Raises InputError for a quote that neither begins nor ends a field, and is not written twice.
 
     The library takes such a quote as text, in a field without quotes around it, even where it is strict.
     """
-    whole = text + "\n"
-    fields = _FIELDS.match(whole)
+    fields = _FIELDS.match(record)
     end = fields.end() if fields else 0
-    if end < len(whole):
-        line = whole.count("\n", 0, end) + 1
+    if end < len(record):
+        line += record.count("\n", 0, end)
         advice = "put quotes around the whole field, and write a quote within it twice"
-        raise InputError(f"{path}, line {line} is not CSV: {shown(_line_at(whole, end))!r}: {advice}")
-
-
-def _line_at(text: str, place: int) -> str:
-    """The text from a place to the end of its line."""
-    return text[place : text.index("\n", place)]
+        got = shown(record[end : record.index("\n", end)])
+        raise InputError(f"{path}, line {line} is not CSV: {got!r}: {advice}")
 
 
 def _json_columns(path: Path) -> list[str]:
