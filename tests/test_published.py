@@ -237,6 +237,22 @@ def test_of_a_large_file_only_the_first_items_are_read(tmp_path):
         next(items)
 
 
+@pytest.mark.parametrize(
+    ("read", "content"),
+    [
+        (task_files.read_sentiments, "sentence\tlabel\na\t1\nb\t-\nc\t0\nd\n"),
+        (task_files.read_sentiments, "id\tdocument\tlabel\n1\ta\t1\n2\t\t0\n3\tc\t0\nd\n"),
+        (task_files.read_choices, "context\tchoice1\tchoice2\tlabel\na\tb\tc\t1\nc\td\te\t2\nd\n"),
+    ],
+)
+def test_of_a_large_table_only_the_first_items_are_read(write, read, content):
+    path = write("f.tsv", content)
+    found = list(read(path, limit=2).items)
+    assert [item[0] for item in found] == ["a", "c"]
+    with pytest.raises(InputError, match="fields: 1, expected"):
+        read(path)
+
+
 def test_an_item_that_never_ends_is_given_up(tmp_path, constants):
     constants.set(json_piece=64, json_longest=1000)
     path = tmp_path / "f.json"

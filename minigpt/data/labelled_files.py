@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ def read(
     labels: Sequence[str] | None = None,
     labelled: bool = True,
     say: Callable[[str], None] = print,
+    limit: int | None = None,
 ) -> tuple[Task, list[Example]]:
     """The task and the examples of a file.
 
@@ -69,18 +71,19 @@ def read(
     many lines were left out: those without a text, or with too few fields, of a layout that is known for them, and
     those whose label is "-", which SNLI writes where its annotators did not agree (but not where "-" is a known label,
     or "+" is another one). It receives lines about labels that may not be meant, with their counts (see
-    `unusual_labels`). Raises InputError, with the line of what is not as it should be.
+    `unusual_labels`). limit: only the first examples, so many; the file is read no further. Raises InputError, with the
+    line of what is not as it should be.
     """
     path = Path(path)
     layout = _layout(path, task, columns or {}, labelled, say)
     if layout.read is not None:
-        return _with_its_own_reader(path, layout, columns or {}, labels, labelled)
+        return _with_its_own_reader(path, layout, columns or {}, labels, labelled, limit)
     table = read_table(path, layout.header, _numbers(columns or {}), _usual_names(layout), layout.broken and labelled)
     where = _columns(path, layout, table, labelled)
     if labels and where.answer != "label":
         raise InputError(f"labels {', '.join(labels)} for {path}: its answers are numbers")
     known = tuple(labels or layout.names.values())
-    found = _examples(path, layout, table, where, known, say)
+    found = _examples(path, layout, table, where, known, say, limit)
     if not found:
         raise InputError(f"{path} has no examples: give a line for each")
     examples = [example for _, example in found]
@@ -103,7 +106,12 @@ def read(
 
 
 def _with_its_own_reader(
-    path: Path, layout: Layout, columns: Mapping[str, str], labels: Sequence[str] | None, labelled: bool
+    path: Path,
+    layout: Layout,
+    columns: Mapping[str, str],
+    labels: Sequence[str] | None,
+    labelled: bool,
+    limit: int | None,
 ) -> tuple[Task, list[Example]]:
     """The task and the examples of a file that is no table."""
     known = tuple(layout.names.values())
@@ -113,7 +121,7 @@ def _with_its_own_reader(
         has = f"{len(known)} labels, {', '.join(known[:2])}, ..."
         raise InputError(f"{path}: expected the labels {', '.join(labels[:9])}, and the file has {has}")
     assert layout.read is not None, "it has a reader of its own"
-    examples = list(layout.read(path, labelled))
+    examples = list(islice(layout.read(path, labelled), limit))
     numbers = sorted({len(example.choices) for example in examples})
     if len(numbers) > 1:
         raise InputError(f"{path}: some examples have {numbers[0]} choices and some {numbers[-1]}: give each the same")
@@ -267,7 +275,13 @@ def _names(column: Column) -> tuple[str, ...]:
 
 
 def _examples(
-    path: Path, layout: Layout, table: Table, where: Columns, known: Sequence[str], say: Callable[[str], None]
+    path: Path,
+    layout: Layout,
+    table: Table,
+    where: Columns,
+    known: Sequence[str],
+    say: Callable[[str], None],
+    limit: int | None,
 ) -> list[tuple[int, Example]]:
     """The example of each row, with its line. A label is still a name: which there are is known after the last row.
 
@@ -277,6 +291,7 @@ def _examples(
     found: list[tuple[int, Example]] = []
     labels = set()
     rows = without_text = 0
+    left = -1 if limit is None else limit  # that are still to be found
     for line, row in table.rows:
         rows += 1
         if layout.gaps and where.target is not None and not _has_texts(row, where):
@@ -291,13 +306,16 @@ def _examples(
             raise InputError(f"{path}, line {line}: {error}") from error
         labels.add(example.label)
         found.append((line, example))
+        left -= example.label != NO_GOLD
+        if left == 0:
+            break
     broken = len(table.rows.left_out)
     if broken:
         say(f"{path}: left out {broken:,} of {rows + broken:,} lines, which have too few or too many fields")
     if without_text:
         say(f"{path}: left out {without_text:,} of {rows:,} lines, which have no text")
     if where.answer != "label" or NO_GOLD not in labels or NO_GOLD in known or "+" in labels:
-        return found
+        return found[:limit]
     kept = [(line, example) for line, example in found if example.label != NO_GOLD]
     without = len(found) - len(kept)
     say(f"{path}: left out {without:,} of {len(found):,} lines, which have no gold label ({NO_GOLD!r})")

@@ -7,6 +7,7 @@ items: a Winograd schema with two gaps, a text that is longer than the context (
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,60 +51,65 @@ def layout_of(path: Path, kinds: Sequence[str], wanted: str | None = None) -> st
     raise unknown_layout(path, kinds)
 
 
-def read(path: Path, kinds: Sequence[str], layout: str | None = None) -> Items:
-    """The items of a file, as its layout gives them. Raises InputError, for a bad item when it is reached."""
+def read(path: Path, kinds: Sequence[str], layout: str | None = None, limit: int | None = None) -> Items:
+    """The items of a file, as its layout gives them, or the first of them, so many as `limit` says.
+
+    Raises InputError, for a bad item when it is reached.
+    """
     name = layout_of(path, kinds, layout)
     read_layout = LAYOUTS[name].read if name else None
     if read_layout is not None and LAYOUTS[name].kind != "classification":
-        return Items(read_layout(path, True), name)
+        return Items(islice(read_layout(path, True), limit), name)
     labels = SENTIMENTS if "classification" in kinds else None
-    _, examples = labelled_files.read(path, name or kinds[0], labels=labels)
+    _, examples = labelled_files.read(path, name or kinds[0], labels=labels, limit=limit)
     return Items(iter(examples), name)
 
 
-def read_passages(path: Path, layout: str | None = None) -> Items:
+def read_passages(path: Path, layout: str | None = None, limit: int | None = None) -> Items:
     """The texts of `lambada`. Raises InputError as `read`."""
-    return read(path, ("passages",), layout)
+    return read(path, ("passages",), layout, limit)
 
 
-def read_pronouns(path: Path, layout: str | None = None) -> Items:
+def read_pronouns(path: Path, layout: str | None = None, limit: int | None = None) -> Items:
     """The records of `winograd`. Raises InputError as `read`."""
-    items, name = read(path, ("pronouns",), layout)
+    items, name = read(path, ("pronouns",), layout, limit)
     return Items(map(_choice, items), name)
 
 
-def read_choices(path: Path, layout: str | None = None) -> Items:
+def read_choices(path: Path, layout: str | None = None, limit: int | None = None) -> Items:
     """The records of `choose`. Raises InputError as `read`."""
-    items, name = read(path, ("choice",), layout)
+    items, name = read(path, ("choice",), layout, limit)
     return Items(map(_choice, items), name)
 
 
-def read_sentiments(path: Path, layout: str | None = None) -> Items:
+def read_sentiments(path: Path, layout: str | None = None, limit: int | None = None) -> Items:
     """The records of `sentiment`: texts that are labelled "negative" or "positive". Raises InputError as `read`."""
-    items, name = read(path, ("classification", "written"), layout)
+    items, name = read(path, ("classification", "written"), layout, limit)
     return Items((_opinion(path, item) for item in items), name)
 
 
-def read_questions(path: Path, layout: str | None = None) -> Items:
+def read_questions(path: Path, layout: str | None = None, limit: int | None = None) -> Items:
     """The records of `write` for answers. Raises InputError as `read`."""
-    return read(path, ("question", "written"), layout)
+    return read(path, ("question", "written"), layout, limit)
 
 
-def read_articles(path: Path, layout: str | None = None) -> Items:
+def read_articles(path: Path, layout: str | None = None, limit: int | None = None) -> Items:
     """The records of `write` for summaries. Raises InputError as `read`."""
-    return read(path, ("summary", "written"), layout)
+    return read(path, ("summary", "written"), layout, limit)
 
 
-def read_sentences(path: Path, layout: str | None = None, answers: Path | None = None) -> Items:
+def read_sentences(
+    path: Path, layout: str | None = None, limit: int | None = None, answers: Path | None = None
+) -> Items:
     """The records of `write` for translations; answers: the file with the translations, sentence by sentence.
 
     Raises InputError as `read`, and for two files that do not belong together.
     """
     if answers is not None:
-        return Items(read_translations(path, answers), "wmt")
+        return Items(islice(read_translations(path, answers), limit), "wmt")
     if layout is None and recognise(path, ("written",)) is None:
         raise InputError(f"{path}: its translations are missing: give --answers FILE, or one file of {PAIR_FORM}")
-    return read(path, ("written",), layout)
+    return read(path, ("written",), layout, limit)
 
 
 def _choice(example: Example) -> Choice:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ class Evaluation(NamedTuple):
     """A task of `minigpt eval`."""
 
     run: Callable[..., Report]  # run(model, tokenizer, items, **options)
-    read: Callable[..., Any] | None  # read(file, layout, ...) gives the items; None: the text as it came
+    read: Callable[..., Any] | None  # read(file, layout, limit, ...) gives the items; None: the text as it came
     options: frozenset[str]  # what else may be chosen
 
 
@@ -175,8 +174,8 @@ def _items(options: EvaluateOptions, chosen: dict[str, Any]) -> tuple[Any, str]:
         layout = task_files.layout_of(path, ("text",), layout) if layout else recognise(path, ("text",)) or ""
     else:
         beside = {} if answers is None else {"answers": Path(answers)}
-        found, layout = evaluation.read(path, layout, **beside)
-        items = list(islice(found, limit))
+        found, layout = evaluation.read(path, layout, limit, **beside)
+        items = list(found)
         if not items:
             raise InputError(f"{path} holds no items: give one or more")
     if chosen.get("detokenize") == AUTO:
