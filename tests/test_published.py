@@ -154,6 +154,20 @@ def test_wmt_is_two_files_of_lines_or_of_segments(write):
     assert [record.given for record in found] == ["Tom & Mia ran.", "Tom fell."]
 
 
+def test_the_questions_of_klue_are_read_as_those_of_squad(write):
+    """KLUE's MRC has more keys than SQuAD, and questions without an answer, as SQuAD 2.0."""
+    asked = [{"guid": "klue-mrc-v1_dev_1", "question": "누가 뛰었나?", "question_type": 1, "is_impossible": False,
+              "answers": [{"text": "톰", "answer_start": 0}, {"text": "톰이", "answer_start": 0}]},
+             {"guid": "klue-mrc-v1_dev_2", "question": "왜 뛰었나?", "question_type": 3, "is_impossible": True,
+              "answers": [], "plausible_answers": [{"text": "톰", "answer_start": 0}]}]  # fmt: skip
+    about = {"title": "톰", "news_category": None, "source": "a"}
+    article = about | {"paragraphs": [{"context": "톰이 뛰었다.", "qas": asked}]}
+    path = write("klue-mrc-v1.1_dev.json", pretty({"version": "v1.1", "data": [article]}))
+    assert recognise(path, ("question",)) == "squad"
+    assert list(questions.read_squad(path)) == [Written("누가 뛰었나?", ("톰", "톰이"), "톰이 뛰었다."),
+                                                Written("왜 뛰었나?", ("",), "톰이 뛰었다.")]  # fmt: skip
+
+
 def test_a_pronoun_that_stands_there_twice_makes_two_gaps(write):
     path = write("f.txt", "Tom saw Bo because he said he was it.\nhe\nTom,Bo\nBo\n\n" * 2)
     assert [example.texts[0].count("[MASK]") for example in choices.read_pronouns(path)] == [2, 2]
