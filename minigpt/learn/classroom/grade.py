@@ -7,6 +7,7 @@ table again: the seed of the cases is drawn once for a class, and a file that ha
 import contextlib
 import csv
 import hashlib
+import importlib.metadata
 import io
 import json
 import multiprocessing
@@ -20,7 +21,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from minigpt import __version__
 from minigpt.device.threads import set_threads
 from minigpt.errors import InputError, check_ranges
 from minigpt.files.disk import read_json, write_bytes
@@ -33,6 +33,7 @@ from minigpt.learn.classroom.sentences import told, told_errors
 from minigpt.learn.classroom.submissions import Submission, find_submissions
 from minigpt.learn.classroom.verdict import NO_ANSWER, NOT_JUDGED, RIGHT, without_answer, word_of
 from minigpt.learn.judging.check_file import MAX_BYTES
+from minigpt.learn.lessons import DISTRIBUTION
 from minigpt.learn.sandbox.process import NotStarted, one_line
 
 VERDICTS, SETTINGS = "verdicts.jsonl", "settings.json"
@@ -125,7 +126,7 @@ def _judge(job: tuple[Submission, Limits]) -> dict[str, Any]:
 def _key(submission: Submission, limits: Limits) -> str:
     """What a verdict depends on: the learner, the exercise, the file's bytes, the limits, and this version."""
     content = hashlib.sha256(_bytes_of(submission.path)).hexdigest()[:16]
-    return f"{submission.learner}/{submission.exercise.key}/{content}/{limits.seed}/{limits.seconds:g}/{__version__}"
+    return f"{submission.learner}/{submission.exercise.key}/{content}/{limits.seed}/{limits.seconds:g}/{version()}"
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -137,6 +138,14 @@ def _bytes_of(path: Path) -> bytes:
             return file.read(MAX_BYTES + 1)
     except OSError:
         return b""
+
+
+def version() -> str:
+    """The version of this installation; "source" where it is not installed."""
+    try:
+        return importlib.metadata.version(DISTRIBUTION)
+    except importlib.metadata.PackageNotFoundError:
+        return "source"
 
 
 def _seed(options: GradeOptions, out: Path) -> int:
