@@ -41,7 +41,7 @@ class Linear(Module):
         cache = self.own(cache)
         dx, dw, db = ops.linear_backward(dout, cache.pop(""))
         accumulate(self.weight, dw)
-        if self.bias is not None and db is not None:
+        if self.bias is not None:
             accumulate(self.bias, db)
         return dx
 
@@ -141,7 +141,7 @@ class MLP(Module):
         dout = ops.dropout_backward(dout, cache.pop("dropout"))
         dx, *gradients = ops.mlp_backward(dout, cache.pop(""))
         for parameter, gradient in zip(self._parts, gradients, strict=True):
-            if parameter is not None and gradient is not None:
+            if parameter is not None:
                 accumulate(parameter, gradient)
         return dx
 

@@ -116,8 +116,8 @@ class Module:
     forward(x, ...) -> (out, cache), backward(dout, cache) -> dx: every subclass has its own, with the inputs it needs.
     """
 
-    forward: Callable[..., tuple[Array, Cache]]
-    backward: Callable[..., Any]
+    forward: Callable
+    backward: Callable
 
     @property
     def sizes(self) -> str:

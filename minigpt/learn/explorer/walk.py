@@ -19,7 +19,10 @@ def names_of_stream(model: LanguageModel) -> dict[str, Any]:
 def stream_rows(model: LanguageModel) -> list[Row]:
     """The residual stream after the embedding and after each block, as rows."""
     first, *after_blocks = stream_names(model)
-    return [_row(first, "stream.embedding"), *(_row(name, "stream.block", i) for i, name in enumerate(after_blocks))]
+    rows = [_row(first, "stream.embedding")]
+    for i, name in enumerate(after_blocks):
+        rows.append(_row(name, "stream.block", i))
+    return rows
 
 
 def walk(model: LanguageModel) -> list[dict[str, Any]]:
@@ -28,26 +31,36 @@ def walk(model: LanguageModel) -> list[dict[str, Any]]:
     Every block does the same, so that the sentence is said of the last one, and the others refer to it.
     """
     stream = stream_rows(model)
-    norm = "post" if is_post_norm(model) else "pre"
+    top = stream[-1]
+    steps = [_step("loss", "loss", [])]
+    if is_post_norm(model):
+        norm = "post"
+        steps.append(_step("head", "head", [top]))
+    else:
+        norm = "pre"
+        steps.append(_step("head_norm", "head_norm", [_row("ln_f", "ln_f"), top]))
     last = len(model.h) - 1
-    head = "head" if is_post_norm(model) else "head_norm"
-    before_head = [] if is_post_norm(model) else [_row("ln_f", "ln_f")]
-    steps = [_step("loss", "loss", []), _step(head, head, [*before_head, stream[-1]])]
     for i in reversed(range(len(model.h))):
         of_mlp, of_attention = _sums(model, i)
-        below = stream[i]
-        steps.append(_step(f"mlp_{norm}" if i == last else "again_mlp", "mlp", of_mlp, i))
-        steps.append(_step(f"attn_{norm}" if i == last else "again_attn", "attn", [*of_attention, below], i))
-    return [*steps, _step("embedding", "embedding", [])]
+        of_attention.append(stream[i])
+        mlp = f"mlp_{norm}" if i == last else "again_mlp"
+        attention = f"attn_{norm}" if i == last else "again_attn"
+        steps.append(_step(mlp, "mlp", of_mlp, i))
+        steps.append(_step(attention, "attn", of_attention, i))
+    steps.append(_step("embedding", "embedding", []))
+    return steps
 
 
 def _sums(model: LanguageModel, i: int) -> tuple[list[Row], list[Row]]:
     """The rows inside block i that the MLP's step fills, and those of attention's step above the stream below."""
-    after_attention = [_row(f"h.{i}.x_attn", "stream.sum_attn", i)]
+    after_attention = _row(f"h.{i}.x_attn", "stream.sum_attn", i)
     if is_post_norm(model):
-        return [_row(f"h.{i}.x_mlp", "stream.sum_mlp", i), _row(f"h.{i}.ln_1", "stream.norm", i)], after_attention
-    reads_one_stream = getattr(model.h[i], "is_parallel", False)  # attention and MLP: no sum lies between them
-    return [] if reads_one_stream else after_attention, []
+        after_mlp = _row(f"h.{i}.x_mlp", "stream.sum_mlp", i)
+        after_norm = _row(f"h.{i}.ln_1", "stream.norm", i)
+        return [after_mlp, after_norm], [after_attention]
+    if getattr(model.h[i], "is_parallel", False):  # attention and MLP read one stream: no sum lies between them
+        return [], []
+    return [after_attention], []
 
 
 def _row(name: str, label: str, i: int | None = None) -> Row:
