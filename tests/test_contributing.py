@@ -41,7 +41,7 @@ def test_the_paths_that_it_names_exist():
 
 def test_the_names_that_it_tells_stand_in_the_files_before_them():
     for name, path in (
-        ("FREE", "minigpt/jobs/pretrain/agreement.py"),
+        ("free=True", "minigpt/jobs/pretrain/settings.py"),
         ("TUNED", "minigpt/jobs/pretrain/band.py"),
         ("PretrainOptions", "minigpt/jobs/pretrain/settings.py"),
         ("COMPOSITES", "minigpt/ops/reference/__init__.py"),
