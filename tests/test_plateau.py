@@ -117,7 +117,7 @@ def test_a_resting_run_is_told_in_the_run_in_the_picture_and_at_the_end(
     titles, bars = [], []
     monkeypatch.setattr(plot, "loss_curve", DRAW)
     monkeypatch.setattr("matplotlib.axes.Axes.set_title", lambda self, label, **more: titles.append(label))
-    monkeypatch.setattr("tqdm.tqdm.set_postfix_str", lambda self, text: bars.append(text))
+    monkeypatch.setattr("tqdm.tqdm.set_postfix_str", lambda self, text, **more: bars.append(text))
     job = train(resting(letters, tmp_path, warmup=1))
     out = capsys.readouterr().out
     assert f"{job.entropy:.2f} a table of token frequencies" in out, "said before the run"

@@ -60,6 +60,6 @@ class Updates:
                         self.keep()
                 self.update()
                 bar.update()
-                bar.set_postfix_str(self.progress, refresh=False)
                 if self.pauses:
                     self.pause()
+                bar.set_postfix_str(self.progress, refresh=False)
