@@ -12,6 +12,8 @@ OPINION = {"0": "negative", "1": "positive"}
 GOLD = {"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"}  # SNLI's columns, and many others'
 NEWS = ("IT과학", "경제", "사회", "생활문화", "세계", "스포츠", "정치")
 GLUE = "https://gluebenchmark.com/tasks"
+# Of KLUE's measures there is the first of each set: not the area under precision and recall of RE, the F1 of STS, and
+# the overlap of letters of MRC.
 KLUE = "https://github.com/KLUE-benchmark/KLUE"
 KAKAO = "https://github.com/kakaobrain/KorNLUDatasets"
 WINOGRAD = "https://github.com/vid-koci/bert-commonsense"
