@@ -829,8 +829,7 @@ assert small_steps[0] > 0.5 and with_loss[0] > 0.9, "two changes that keep the r
 #   of GPT-3 with 175 billion (abstract). It does not follow that the small model knows more.
 # - Whether the tokens of the prompt counted in SFT, the paper does not say. Against the alignment
 #   tax, the loss on pre-training text is added to the reinforcement (PPO-ptx): exercise 3.
-# - **What is left out.** No model with GPT-3's bands is trained; lesson 36 trains one all of whose
-#   layers have a window. Learning from the prompt: lesson 19. PPO has a learned value
+# - **What is left out.** Bands, and learning from the prompt: lesson 38. PPO has a learned value
 #   function, a penalty at each token, and several bounded updates from one batch.
 #
 # | claim of the papers | here |

@@ -13,8 +13,9 @@ SUBJECTS = {  # names of results, in the order of the index
         "train_step", "one_thread", "threads", "two_threads", "effects", "run", "decode", "memory", "bpe", "gradcheck",
     ),
     "What models learn": (
-        "pretraining", "transfer", "family", "long_range", "in_context", "names", "scaling", "masked", "controls",
-        "warmup", "claim", "stories", "finetuning", "suites", "preferences", "real_bert", "real_llama", "since_gpt2",
+        "pretraining", "transfer", "family", "long_range", "in_context", "banded", "names", "scaling", "masked",
+        "controls", "warmup", "claim", "stories", "finetuning", "suites", "preferences", "real_bert", "real_llama",
+        "since_gpt2",
     ),
     "Is a run sound?": ("defaults", "bands", "kills"),
     "The GPU code": ("gpu", "host_cost", "bfloat16", "kernels"),

@@ -197,6 +197,26 @@ def _in_context_plots(rows: dict) -> list[Plot]:
     ]
 
 
+def _banded_sentence(rows: dict) -> str:
+    ends = [f"{name} {point.value:.0%}" for name, point in _of_bands(rows, "after 15", 1).items()]
+    return f"Accuracy after 15 examples, for the first layer and those after it: {'; '.join(ends)} (a guess: 50%)."
+
+
+def _banded_plots(rows: dict) -> list[Plot]:
+    columns = {"after 15 examples": "after 15", "the equal symbol is far back": "far"}
+    shares = {told: _of_bands(rows, key, 100) for told, key in columns.items()}
+    axis = "% right (mean, lowest and highest of three seeds)"
+    return [figures.rows("Which layer can do with a band?", shares, axis, line=50, line_text="a guess", start=40)]
+
+
+def _of_bands(rows: dict, key: str, times: int) -> dict[str, Point]:
+    """{bands of the layers: a column, times so many, with the lowest and the highest of its seeds}"""
+    found = {}
+    for one in dict.fromkeys(map(base, rows)):
+        found[one] = spread([times * row[key] for name, row in rows.items() if base(name) == one])
+    return found
+
+
 def _names_sentence(rows: dict) -> str:
     end = {}
     for name, row in rows.items():
@@ -476,6 +496,7 @@ RESULTS = {
     "transfer": Result("What pre-training is worth", _transfer_sentence, _transfer_plots),
     "family": Result("The family at equal operations", _family_sentence, _family_plots),
     "long_range": Result("Who remembers what was told long ago", _long_range_sentence, _long_range_plots),
+    "banded": Result("Bands, and examples that must be read", _banded_sentence, _banded_plots),
     "in_context": Result("Learning from the prompt", _in_context_sentence, _in_context_plots),
     "names": Result("When names are learnt", _names_sentence, _names_plots),
     "scaling": Result("What moves the losses of lesson 24", _scaling_sentence, _scaling_plots),

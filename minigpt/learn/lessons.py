@@ -26,6 +26,7 @@ PATTERNS = (
     "data/reference/*",
     "data/explorer/gpt1/*",
     "data/explorer/gpt2/*",
+    "benchmarks/results/banded.json",
     "benchmarks/results/controls.json",
     "benchmarks/results/family.json",
     "benchmarks/results/in_context.json",
