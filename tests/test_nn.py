@@ -248,6 +248,26 @@ def test_a_linear_layer_without_bias():
     assert error(layer.weight.grad, x.T @ out) < 1e-15
 
 
+def test_a_gradient_that_an_override_does_not_give_does_not_arrive():
+    """A learner's file may be half done: what is missing is found by a check, and stops nothing."""
+
+    class HalfDone:
+        @staticmethod
+        def linear_forward(x, w, b=None):
+            return x @ w if b is None else x @ w + b, (x, w)
+
+        @staticmethod
+        def linear_backward(dout, cache):
+            x, w = cache
+            return dout @ w.T, x.T @ dout, None
+
+    layer = Linear(2, 3, np.random.default_rng(0))
+    with ops.using(HalfDone):
+        out, cache = layer.forward(np.ones((4, 2), np.float32))
+        layer.backward(np.ones_like(out), cache)
+    assert layer.weight.grad is not None and layer.bias.grad is None
+
+
 @pytest.mark.parametrize(("module", "x"), [p for p in PARTS if p.id in ("attention", "mlp")])
 def test_a_second_backward_is_refused(module, x):
     out, cache = module.forward(x)

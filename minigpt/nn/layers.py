@@ -41,8 +41,8 @@ class Linear(Module):
         cache = self.own(cache)
         dx, dw, db = ops.linear_backward(dout, cache.pop(""))
         accumulate(self.weight, dw)
-        if self.bias is not None:
-            accumulate(self.bias, db)
+        if db is not None:
+            accumulate(self.bias, db)  # type: ignore[arg-type]  # what has a gradient is there
         return dx
 
 
@@ -141,8 +141,8 @@ class MLP(Module):
         dout = ops.dropout_backward(dout, cache.pop("dropout"))
         dx, *gradients = ops.mlp_backward(dout, cache.pop(""))
         for parameter, gradient in zip(self._parts, gradients, strict=True):
-            if parameter is not None:
-                accumulate(parameter, gradient)
+            if gradient is not None:
+                accumulate(parameter, gradient)  # type: ignore[arg-type]  # what has a gradient is there
         return dx
 
     @property
