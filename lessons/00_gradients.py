@@ -638,7 +638,7 @@ assert 1e-6 < best["float64, central"][0] < 1e-4, "the best eps is near 1e-5"
 # The best $\epsilon$ lies near the place where both errors are equal. If we leave out constant
 # factors, $\epsilon^2 = 10^{-16} / \epsilon$, so $\epsilon^3 = 10^{-16}$ and $\epsilon$ is near
 # $5 \cdot 10^{-6}$. We take $10^{-5}$. In float32 the whole V stands so high that no $\epsilon$
-# reaches the green band. That is why every check in this book runs in float64, even for a model
+# reaches the green area. That is why every check in this book runs in float64, even for a model
 # that trains in float32.
 #
 # So this is a gradient check, with a word for each size of the error. The two limits are a

@@ -692,7 +692,7 @@ for place, (name, values) in enumerate(per_text.items()):
 strips.axhspan(per_text["real"].min(), per_text["real"].max(), color="black", alpha=0.08)
 strips.set_xticks(range(len(texts)), texts)
 strips.set(ylabel="surprisal, nats per token", ylim=(0, None))
-strips.set_title(f"{N_TEXTS} texts of each kind; the grey band is as wide as the real stories")
+strips.set_title(f"{N_TEXTS} texts of each kind; the grey area is as wide as the real stories")
 plot.save(strip_figure, "12_typical.png")
 spread = {name: values.std(ddof=1) for name, values in per_text.items()}
 for name in ("real", "greedy", "T = 1"):
@@ -705,7 +705,7 @@ assert 2 / 3 < spread["T = 1"] / spread["real"] < 3 / 2, "texts at T = 1 vary as
 # %% [markdown]
 # Greedy text is *too good*: it costs less than most real stories from the same beginning. At a
 # single place this must be so: the surprisal of the likeliest token is never above the mean
-# surprisal of a draw. Some real stories are cheap too, so greedy texts lie within the grey band.
+# surprisal of a draw. Some real stories are cheap too, so greedy texts lie within the grey area.
 # But greedy texts are all alike: each hardly repeats itself, they repeat one another. Texts drawn
 # at T = 1 cost about what real stories cost, and vary about as much (deviations of 0.11 and 0.11).
 # Why do drawn texts come near to the real cost?

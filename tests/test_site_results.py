@@ -107,6 +107,7 @@ def test_recorded_rates_belong_to_the_side_that_was_as_fast():
 
 RATIOS = {  # results with rows of ratios: what stands above and below in a row's name or in its script's docstring
     "decode": "ratio of times. ratio: batch 1: transformers / minigpt",
+    "chat_speed": "ratio of times. ratio: minigpt / reading",
     "effects": "time of a step without it / time with all",
     "run": "time of minigpt / time of PyTorch eager",
     "train_step": "time of PyTorch / time of minigpt (above 1: minigpt is faster)",

@@ -10,12 +10,13 @@ from results_form import Result
 
 SUBJECTS = {  # names of results, in the order of the index
     "Speed and memory": (
-        "train_step", "one_thread", "threads", "two_threads", "effects", "run", "decode", "memory", "bpe", "gradcheck",
+        "train_step", "one_thread", "threads", "two_threads", "effects", "run", "decode", "chat_speed", "memory",
+        "bpe", "gradcheck",
     ),
     "What models learn": (
         "pretraining", "transfer", "family", "long_range", "in_context", "banded", "names", "scaling", "masked",
         "controls", "warmup", "claim", "stories", "finetuning", "suites", "preferences", "real_bert", "real_llama",
-        "since_gpt2",
+        "since_gpt2", "instruct",
     ),
     "Is a run sound?": ("defaults", "bands", "kills"),
     "The GPU code": ("gpu", "host_cost", "bfloat16", "kernels"),

@@ -329,6 +329,19 @@ def _real_llama_plots(rows: dict) -> list[Plot]:
     return [figures.rows("What each block would answer", {"Paris": points}, "probability of the word Paris", start=0)]
 
 
+def _instruct_sentence(rows: dict) -> str:
+    before, after = rows["before"], rows["after"]
+    answers = f"right answers rise from {before['answers']:.0%} to {after['answers']:.0%}"
+    known = f"known capitals fall from {before['capitals']:.0%} to {after['capitals']:.0%}"
+    cost = f"{after['minutes']:.0f} minutes and {after['gigabytes']:.1f} GB"
+    return f"SmolLM2 learns 200 instructions: {answers}, {known}. It takes {cost}."
+
+
+def _instruct_plots(rows: dict) -> list[Plot]:
+    shares = {when: {what: Point(row[what]) for what in ("answers", "capitals")} for when, row in rows.items()}
+    return [figures.rows("Before and after 200 instructions", shares, "part that is right", start=0)]
+
+
 PAPER = "the paper's"
 
 
@@ -505,6 +518,7 @@ RESULTS = {
     "since_gpt2": Result("From GPT-2 to LLaMA, one change at a time", _since_gpt2_sentence, _since_gpt2_plots),
     "preferences": Result("Comparisons with and without a reward model", _preferences_sentence, _preferences_plots),
     "suites": Result("GPT-2's table 3, on small models", _suites_sentence, _suites_plots),
+    "instruct": Result("What 200 instructions teach a real model", _instruct_sentence, _instruct_plots),
     "real_llama": Result("How a published LLaMA comes to an answer", _real_llama_sentence, _real_llama_plots),
     "real_bert": Result("Where the heads of a published BERT look", _real_bert_sentence, _real_bert_plots),
     "warmup": Result("What makes warm-up necessary at a high rate", _warmup_sentence, _warmup_plots),

@@ -207,9 +207,34 @@ def _decode_plots(rows: dict) -> list[Plot]:
                 tokens[side][case] = Point(row[side])
     return [
         figures.rows("Tokens a second, GPT-2 small", tokens, "tokens a second (higher is better)", start=0),
-        *(figures.rows(f"Decoding: {what}", {"ratio": points}, axis, line=1, line_text="equal", start=0.6)
-          for what, points in against.items()),
+        *(
+            figures.rows(f"Decoding: {what}", {"ratio": points}, axis, line=1, line_text="equal", start=0.6)
+            for what, points in against.items()
+        ),
     ]
+
+
+CHAT_TARGETS = (
+    Target("smollm2: minigpt / reading", "ratio", 1.15, at_least=False),
+    Target("smollm2: transformers / minigpt", "ratio", 1.0, at_least=True),
+)
+
+
+def _chat_sentence(rows: dict) -> str:
+    speed = rows["smollm2: tokens per second"]
+    both = f"{speed['minigpt']:.1f} tokens a second here, {speed['transformers']:.1f} with transformers"
+    return f"SmolLM2-135M-Instruct, one text: {both}. {verdict(CHAT_TARGETS, rows)}"
+
+
+def _chat_plots(rows: dict) -> list[Plot]:
+    targets = {target.row: target.value for target in CHAT_TARGETS}
+    points = {
+        name.removeprefix("smollm2: "): ratio_point(row, targets.get(name))
+        for name, row in rows.items()
+        if "ratio" in row
+    }
+    title = "A token of a real model"
+    return [figures.rows(title, {"ratio": points}, "ratio of times", line=1, line_text="equal", start=0)]
 
 
 MEMORY_TARGETS = (
@@ -304,6 +329,7 @@ RESULTS = {
     "effects": Result("A training step without one trick at a time", _effects_sentence, _effects_plots),
     "run": Result("A whole training run", _run_sentence, _run_plots, RUN_TARGETS),
     "decode": Result("Decoding with the key-value cache", _decode_sentence, _decode_plots, DECODE_TARGETS),
+    "chat_speed": Result("How fast a real model writes", _chat_sentence, _chat_plots, CHAT_TARGETS),
     "memory": Result("Memory of a training step", _memory_sentence, _memory_plots, MEMORY_TARGETS),
     "bpe": Result("Byte-pair encoding", _bpe_sentence, _bpe_plots, BPE_TARGETS),
     "gradcheck": Result("Gradient checks", _gradcheck_sentence, _gradcheck_plots),

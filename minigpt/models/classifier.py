@@ -127,10 +127,10 @@ class Classifier(TaskModel):
         repeated = xp.repeat(scores[:, None], n_targets, axis=1)
         task = ops.cross_entropy_forward(repeated, targets, weights=weights, normalizer=normalizer)
         task_loss = cache.keep("task", task)
-        cache["several_targets"] = n_targets > 1
+        cache.several_targets = n_targets > 1  # type: ignore[attr-defined]
 
         lm_loss = xp.zeros_like(task_loss)
-        cache["lm_weight"] = lm_weight
+        cache.lm_weight = lm_weight  # type: ignore[attr-defined]
         if lm_weight:
             following, shares = _next_tokens(ids, lengths, h.dtype)
             n_sequences = normalizer * ids.shape[1]

@@ -42,7 +42,7 @@ class Linear(Module):
         dx, dw, db = ops.linear_backward(dout, cache.pop(""))
         accumulate(self.weight, dw)
         if db is not None:
-            accumulate(self.bias, db)  # type: ignore[arg-type]  # what has a gradient is there
+            accumulate(self.bias, db)
         return dx
 
 
@@ -71,12 +71,12 @@ class PositionEmbedding(Embedding):
     def forward(self, positions: Array) -> tuple[Array, Cache]:
         """positions (T,) or (B,T) int -> out (T,C) or (B,T,C)"""
         out, cache = super().forward(positions)
-        cache["shared"] = positions.ndim == 1
+        cache.shared = positions.ndim == 1
         return out, cache
 
     def backward(self, dout: Array, cache: Cache) -> None:
         """dout (B,T,C) -> nothing. A position that all rows of the batch share gets the sum of their gradients."""
-        if cache.pop("shared"):
+        if cache.shared:
             dout = dout.sum(axis=0, dtype=self.weight.data.dtype)
         super().backward(dout, cache)
 
@@ -142,7 +142,7 @@ class MLP(Module):
         dx, *gradients = ops.mlp_backward(dout, cache.pop(""))
         for parameter, gradient in zip(self._parts, gradients, strict=True):
             if gradient is not None:
-                accumulate(parameter, gradient)  # type: ignore[arg-type]  # what has a gradient is there
+                accumulate(parameter, gradient)
         return dx
 
     @property
