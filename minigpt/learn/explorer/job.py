@@ -78,7 +78,7 @@ def content(subjects: list[Subject], text: str, record: bool = False) -> dict[st
     """
     tell_words = all(one.model.tells_words for one in subjects)
     panels = [name for name in PANELS if tell_words or name not in OF_WORDS]
-    found = {"models": [], "tokenizers": [], "recorded": None, "kinds": [], "text": text, "panels": panels}
+    found: dict[str, Any] = {"text": text, "panels": panels, "models": [], "tokenizers": []}
     if record:
         passes = [recorded.record(one, text) for one in subjects]
         return found | {"recorded": passes, "kinds": recorded.kinds_of(passes)}
@@ -87,4 +87,4 @@ def content(subjects: list[Subject], text: str, record: bool = False) -> dict[st
         if tokenizer not in found["tokenizers"]:
             found["tokenizers"].append(tokenizer)
         found["models"].append(model_entry(one) | {"tokenizer": found["tokenizers"].index(tokenizer)})
-    return found
+    return found | {"recorded": None, "kinds": []}

@@ -1,7 +1,7 @@
 // What the model would say next, after the embedding and after each block.
 
 import { IGNORED } from "../ops/cross_entropy.js";
-import { make, writePercent } from "./make.js";
+import { make, makeTitled, writePercent } from "./make.js";
 import { scaleUp } from "./colours.js";
 import { makeColumns } from "./columns.js";
 import { makeBars, makeTable } from "./lists.js";
@@ -36,13 +36,8 @@ function makeBest(view, top) {
   const best = view.best(top, view.position, 8);
   if (!best.some(([id]) => id === view.target)) best.push([view.target, view.chance(top, view.position, view.target)]);
   const items = best.map(([id, p]) => wordBar(view, id, p, (p ?? 0) / best[0][1]));
-  return make(
-    "div",
-    { class: "half" },
-    make("h4", {}, word("lens.bars")),
-    makeBars("bars", items),
-    view.targetGuessed ? make("p", { class: "note" }, word("lens.guessed")) : null,
-  );
+  const guessed = view.targetGuessed ? make("p", { class: "note" }, word("lens.guessed")) : null;
+  return makeTitled(word("lens.bars"), "half", makeBars("bars", items), guessed);
 }
 
 function wordBar(view, id, p, part) {
@@ -74,7 +69,7 @@ function makeLayers(view, labels) {
   const best = ["lens.first", "lens.second", "lens.third"].map((key) => word(key));
   const titles = [word("lens.layer"), `◎ ${view.show(view.target)}`, ...best];
   const table = makeTable(word("lens.table"), "layers", titles, rows.reverse());
-  return make("div", { class: "half" }, make("h4", {}, word("lens.table")), table);
+  return makeTitled(word("lens.table"), "half", table);
 }
 
 function wordCell(view, id, p) {

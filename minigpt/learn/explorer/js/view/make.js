@@ -17,6 +17,11 @@ function filled(made, attributes, children) {
   return made;
 }
 
+// What belongs together below a title; kind: class of the whole
+export function makeTitled(title, kind, ...below) {
+  return make("div", { class: kind }, make("h4", {}, title), below);
+}
+
 // focus: the name under which the button keeps the focus when the page is redrawn
 export function makeButton(label, focus, onclick, more = {}) {
   return make("button", { type: "button", class: "small", "data-focus": focus, onclick, ...more }, label);

@@ -1,7 +1,7 @@
 // Maps of numbers: attention, gradients, weights, probabilities. Pointer, touch and arrow keys move a cursor that reads
 // one cell; a click, a second touch or Enter does what the map is for.
 
-import { announce, make, makeButton } from "./make.js";
+import { announce, make, makeButton, makeTitled } from "./make.js";
 import { makeLegend, styled } from "./colours.js";
 import { columnWidth } from "./columns.js";
 import { word } from "./words.js";
@@ -20,7 +20,7 @@ const FONT = "11px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 // -> the map with its title, the sentence of the cell under the cursor, how to use it, and its legend
 export function makeMap(plan) {
   const parts = [makeBox(plan), plan.answer, makeLegend(plan.scale, plan.legend)];
-  return make("div", { class: plan.kind }, plan.title ? make("h4", {}, plan.title) : null, parts);
+  return plan.title ? makeTitled(plan.title, plan.kind, parts) : make("div", { class: plan.kind }, parts);
 }
 
 function makeBox(plan) {

@@ -4,7 +4,7 @@ import { largestFirst, normOf } from "../vectors.js";
 import { largest } from "./colours.js";
 import { nameTokens } from "./labels.js";
 import { makeBar, makeBars, makeTable } from "./lists.js";
-import { make, writeNumber } from "./make.js";
+import { make, makeTitled, writeNumber } from "./make.js";
 import { word } from "./words.js";
 
 // How much of the gradient each head of each block received: the norm of d(heads), head by head.
@@ -18,7 +18,7 @@ export function makeHeads(view, done) {
   });
   const titles = ["", ...heads.map((h) => word("head.one", { h }))];
   const table = makeTable(word("backward.heads"), "heads", titles, rows);
-  return make("div", {}, make("h4", {}, word("backward.heads")), table);
+  return makeTitled(word("backward.heads"), null, table);
 }
 
 function shareCell(share, most) {
@@ -48,11 +48,6 @@ export function makeInputs(view) {
   }));
   const tokens = nameTokens(view, order, (i) => writeNumber(norms[i]));
   const sentence = word(view.mistake ? "backward.most_wrong" : "backward.most", { tokens });
-  return make(
-    "div",
-    {},
-    make("h4", {}, word("backward.inputs")),
-    make("p", {}, sentence, " ", after ? word("backward.after") : ""),
-    makeBars("influence", items, word("backward.inputs")),
-  );
+  const said = make("p", {}, sentence, " ", after ? word("backward.after") : "");
+  return makeTitled(word("backward.inputs"), null, said, makeBars("influence", items, word("backward.inputs")));
 }
