@@ -24,7 +24,7 @@ from from_lesson import names_of
 from minigpt.device.threads import set_threads
 
 SECTIONS = tuple(range(1, 11))
-LEFT_OUT = ("runs, held_out = {}, {}", "written.items()", "in REWARDS", "in WAYS")  # cells: the lesson's own runs
+LEFT_OUT = ("REWARDS", "chosen = {}", "before_it", "recorded(")  # cells: the lesson's own runs
 COLUMNS = ("in tuning", "held out", "polite", "knows", "better", "worse")
 WAYS = {  # name -> beta, learning rate, weight of the loss of the better answer
     "DPO, beta 0.1": (0.1, 1e-3, 0.0),

@@ -3,10 +3,10 @@
 #
 # You will train a model that knows every answer and gives none: to a question it says another
 # question. You will tune it on instructions, and test it on questions that the tuning did not have.
-# Then you will let it learn from the score of a reward model. The score rises and rises, until
-# most answers are wrong; and you will see what the model says instead.
+# Then you will let a reward model choose among its answers, and let it learn from the score. The
+# score rises and rises, until most answers are wrong.
 #
-# Reading: 55 minutes. Running: 80 to 180 seconds. Before it: lessons 02, 12, 16 and 19.
+# Reading: 60 minutes. Running: 80 to 200 seconds. Before it: lessons 02, 12, 16 and 19.
 #
 # Papers: Brown et al. 2020 (GPT-3, arXiv 2005.14165), section 2. Ouyang et al. 2022 (InstructGPT,
 # arXiv 2203.02155), section 3. Rafailov et al. 2023 (DPO, arXiv 2305.18290), sections 4 and 5.
@@ -91,8 +91,7 @@ def texts(seed, step):
     return rows[:, :-1], rows[:, 1:]
 
 
-for row in texts(0, 0)[0][:4]:
-    print(text_of(row))
+print(text_of(texts(0, 0)[0][0]))
 
 # %%
 def train(model, batch, seed, steps, rate):
@@ -156,37 +155,41 @@ for seed, model in pretrained.items():
 # | where does position enter? | a table, 1,024 rows | a table, **2,048 rows** | the same |
 #
 # GPT-3's model is GPT-2's, but for its attention: dense and "locally banded sparse" layers take
-# turns (section 2.1). The rest is size, text and schedule: lesson 19 has what the size brings.
+# turns (section 2.1). Lesson 38 trains such bands. The rest is size, text and schedule.
 # InstructGPT is GPT-3, trained further on what people want.
 #
-# ## 3. GPT-3: a band
+# ## 3. GPT-3's way: examples in the prompt
 #
-# With a band of w, a token sees itself and the w - 1 tokens before it. How far does information
-# about token 0 get, layer after layer? A state has it if one of the states that it sees has it.
+# GPT-3 is shown solved examples, and no weight changes (lessons 19 and 38). Does our model answer
+# then? Before the question we put one or two others of its kind, each with its right answer.
 
 # %%
 from minigpt import plot
 
-distance = np.arange(24)[:, None] - np.arange(24)  # query minus key
-DENSE, BAND = distance >= 0, (distance >= 0) & (distance < 4)
-reached, rows = np.arange(24) == 0, []
-for mask in [BAND] * 5 + [DENSE]:
-    reached = (mask & reached).any(axis=1)
-    rows.append(reached)
-band_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.6))
-panels[0].imshow(BAND, cmap="Blues", vmin=0, vmax=1.4)
-panels[0].set(title="a band of 4", xlabel="key", ylabel="query")
-panels[1].imshow(rows, cmap="Oranges", vmin=0, vmax=1.4, aspect="auto")
-panels[1].set(title="states that token 0 reaches: five bands, then a dense layer", xlabel="place",
-              ylabel="after layer", yticks=range(6), yticklabels=range(1, 7))
-plot.save(band_figure, "33_band.png")
-print("states that token 0 reaches:", np.sum(rows, axis=1))
-assert np.array_equal(np.sum(rows, axis=1), [4, 7, 10, 13, 16, 24]), "n (w - 1) + 1, then all"
+
+def after_examples(model, shots):
+    """-> the share of right answers behind so many solved examples"""
+    rng, rows = np.random.default_rng(shots), []
+    for fact in every:
+        shown = rng.choice(every[(KIND == KIND[fact]) & (every != fact)], shots, replace=False)
+        solved = [[*QUESTIONS[one, 0], VALUE_IDS[one], ID["."]] for one in shown]
+        rows.append(sum(solved, []) + list(QUESTIONS[fact, 0]))
+    return (model.generate(np.array(rows), 1, top_k=1)[:, -1] == VALUE_IDS).mean()
+
+
+found = {f"answers, {n} examples shown": [after_examples(model, n) for model in pretrained.values()]
+         for n in (2, 1, 0)} | {"states the fact": [knows(model) for model in pretrained.values()]}
+knows_figure, panel = plot.plt.subplots(figsize=(8, 3.4))
+for name, shares in found.items():
+    panel.plot(shares, [name] * 3, "o", color="tab:blue", markersize=9, alpha=0.6)
+    print(f"{name}: {min(shares):.0%} to {max(shares):.0%}, three seeds")
+    assert name == "states the fact" or max(shares) < 0.1, "examples do not make it answer"
+panel.set(xlim=(-0.05, 1.05), xlabel="share of 72 facts", title="It knows, and does not answer")
+plot.save(knows_figure, "33_knows.png")
 
 # %% [markdown]
-# The number of tokens that can act on a state is its *receptive field*: n (w - 1) + 1 after n bands
-# of w, and the whole text after a dense layer. The paper does not give w, nor say what the bands do
-# to the loss.
+# No. In its texts no answer ever stood behind a question, so there is nothing that examples could
+# call up. (GPT-3's texts have them.) We need training.
 
 # %% [markdown]
 # ## 4. Instruction tuning: the same loss, on fewer tokens
@@ -194,12 +197,7 @@ assert np.array_equal(np.sum(rows, axis=1), [4, 7, 10, 13, 16, 24]), "n (w - 1) 
 # A document for *instruction tuning* is `instruction => response _end_`. People write the
 # responses. (The paper says supervised fine-tuning, SFT; it had about 13,000 prompts.) The loss is
 # that of a language model, but only the response and its end count: all other targets are -100.
-# The library's objective `responses` does the same for windows of a longer text:
-#
-#     # minigpt/data/objectives/responses.py
-#     begun = last_place(seen == delimiter_id)
-#     ended = last_place(seen == end_id)
-#     targets = np.where(begun > ended, ids[:, 1:], ops.IGNORED)
+# The library's objective `responses` does the same for windows of a longer text.
 #
 # One response in five begins with a polite "sure". We **hold out** 24 of the 72 facts, for each
 # thing one of its three. The tuning has each thing in other questions, and each kind of question
@@ -247,7 +245,7 @@ assert np.array_equal(library.targets, on_responses(documents(0, 2))[1]), "as in
 
 # %%
 from minigpt import ops
-from minigpt.learn import lines
+from minigpt.learn import lines, reference
 
 
 def weighted(z, onehot, w, n):
@@ -393,32 +391,8 @@ assert mean[3] < min(mean[1], mean[2]) - 0.1, "another order is harder than a se
 # $$
 #
 # This is the cross-entropy of lesson 02 with the logits $r_w$ and $r_l$ and the target w, since the
-# softmax of two numbers is the sigmoid of their difference.
-
-# %%
-def compared(r_w, r_l):
-    d = r_w - r_l
-    e = np.exp(-d)
-    out = np.log1p(e).mean()
-    return out
-
-
-def compared_backward(dout, v):
-    # out = np.log1p(e).mean()
-    de = dout / v.e.size / (1 + v.e)
-    # e = np.exp(-d)
-    dd = -de * v.e
-    # d = r_w - r_l
-    dr_w = dd
-    dr_l = -dd
-    return dr_w, dr_l
-
-
-r_w, r_l = np.random.default_rng(3).normal(size=(2, 5))
-pair_results = lines.check(compared, compared_backward, r_w, r_l)
-assert all(result.error < 1e-8 for result in pair_results), "every line is right"
-
-# %% [markdown]
+# softmax of two numbers is the sigmoid of their difference. So the gradient is p minus one-hot.
+#
 # Our people are the function `judge`: a right answer is better, and of two equal ones the polite
 # one. For each question of the tuning they rank four answers: right or wrong, with "sure" or
 # without. Four ranked answers are six comparisons.
@@ -483,8 +457,7 @@ small_body = GPT2(GPT2Config(**SIZES | {"n_embd": 8, "n_head": 2}), seed=1, dtyp
 small_head = Parameter(np.random.default_rng(6).normal(size=8))
 of_two = four_answers(TUNED[:2], np.random.default_rng(7)), BY_RULE[:2]
 ranking_loss(small_body, small_head, *of_two)
-of_block = small_body.h[0].attn.c_proj.weight
-for name, parameter in (("head", small_head), ("a weight of block 0", of_block)):
+for name, parameter in (("head", small_head), ("block 0", small_body.h[0].attn.c_proj.weight)):
     at = np.unravel_index(3, parameter.data.shape)
     gradient, losses = parameter.grad[at], []
     for step in (1e-5, -2e-5, 1e-5):  # up, down, and back
@@ -521,7 +494,7 @@ def score(reward_model, ids):
 
 reward_models = {}
 print("larger score for:          right, not wrong  polite, not curt  right, not polite and wrong")
-for seed in SEEDS[:2]:
+for seed in SEEDS:
     body = deepcopy(tuned["tuned", seed])
     reward_models[seed] = body, train_reward(body, seed)
     for name, facts in (("in tuning", TUNED), ("held out", HELD)):
@@ -531,15 +504,105 @@ for seed in SEEDS[:2]:
         truth, manners, both = (pair.mean() for pair in pairs)
         print(f"seed {seed}, questions {name:10}{truth:13.0%} {manners:13.0%} {both:13.0%}")
         assert manners > 0.7, "it knows politeness everywhere"
-        if name == "in tuning":
-            assert min(truth, manners, both) > 0.9, "all comparisons are ordered"
-        else:
-            assert truth < 0.8 and both < 0.5, "new questions: hardly the truth"
+        assert (min(truth, both) > 0.85) == (name == "in tuning"), "new questions: hardly the truth"
 
 # %% [markdown]
 # The last column: a right answer without "sure" against a polite wrong one. For the questions of
 # the comparisons nearly every pair is in the judge's order. For new questions the score knows which
 # is polite, hardly which is right.
+#
+# **Best of n.** The simplest use of a score needs no further training: draw n answers from the
+# tuned model and keep the one with the largest score. The people of InstructGPT rank answers that a
+# model has *drawn*; ours have ranked written ones. So a second reward model learns from four drawn
+# answers of each question, ranked by the judge. The control: the judge itself chooses. (In the
+# picture, a score has in brackets what kind of answers it has learned from.)
+
+# %%
+def write(model, facts, seed):
+    """-> ids (n,16): questions and drawn answers, at most 7 tokens; then the end, repeated"""
+    ids = model.generate(prompts(facts), 7, seed=seed, stop=END)
+    return np.pad(ids, ((0, 0), (0, 16 - ids.shape[1])), constant_values=END)
+
+
+def as_drawn(model):
+    """-> a function like `by_rule`: answers that the model has drawn, ranked by the judge"""
+    pool = np.stack([write(model, TUNED, seed=100 + number) for number in range(12)])
+
+    def ranked(rng):
+        questions, draws = rng.choice(len(TUNED), 8), rng.choice(12, 4, replace=False)
+        rows = pool[draws][:, questions].swapaxes(0, 1).reshape(32, -1)  # four of each question
+        return rows, judge(np.repeat(TUNED[questions], 4), rows[:, ANSWER:]).reshape(8, 4)
+    return ranked
+
+
+print(text_of(write(tuned["tuned", 1], HELD[:1], seed=0)[0]))
+
+# %% [markdown]
+# **Guess first.** With a larger n the best score can only grow. And the share of right answers?
+
+# %%
+N = (1, 2, 4, 8, 16, 32)
+
+
+def best_of(facts, rows, scores):
+    """rows (32,F,16), scores (32,F) -> (6,2): for each n the best score, and the share of right"""
+    is_right = np.stack([judge(facts, drawn[:, ANSWER:]) >= 1 for drawn in rows])
+    found = []
+    for n in N:
+        groups = scores.reshape(32 // n, n, -1)
+        best = groups.argmax(axis=1)[:, None]
+        of_best = np.take_along_axis(is_right.reshape(groups.shape), best, axis=1)
+        found.append((groups.max(axis=1).mean(), of_best.mean()))
+    return np.array(found)
+
+
+print("the best of 1, 2, 4, ... answers")
+
+# %%
+of_drawn, chosen = {}, {}
+for seed in SEEDS:
+    body = deepcopy(tuned["tuned", seed])
+    of_drawn[seed] = body, train_reward(body, seed, ranked=as_drawn(tuned["tuned", seed]))
+for where, facts in (("in tuning", TUNED), ("held out", HELD)):
+    for seed in SEEDS:
+        rows = np.stack([write(tuned["tuned", seed], facts, seed=500 + i) for i in range(32)])
+        scores = {"the judge": [judge(facts, drawn[:, ANSWER:]) for drawn in rows]}
+        for name, model in (("written", reward_models[seed]), ("drawn", of_drawn[seed])):
+            scores[f"score ({name})"] = [score(model, drawn) for drawn in rows]
+        for name, values in scores.items():
+            chosen[where, name, seed] = best_of(facts, rows, np.stack(values))
+print("32 answers of each question, drawn, scored and judged")
+
+# %%
+best_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.2), sharey=True)
+print("right answers, three seeds  n =", *(f"{n:9}" for n in N))
+for panel, where in zip(panels, ("in tuning", "held out"), strict=True):
+    for name, style in zip(scores, ("C2o-", "C3^-", "C0s-"), strict=True):
+        shares = np.array([chosen[where, name, seed][:, 1] for seed in SEEDS])  # (3,6)
+        panel.plot(range(6), shares.T, style, alpha=0.6, label=[f"chosen by {name}", None, None])
+        print(f"{where:9}, by {name:17}", *(f"{low:4.0%}-{high:4.0%}" for low, high in
+                                            zip(shares.min(0), shares.max(0), strict=True)))
+    panel.set(title=f"questions {where}", xlabel="n answers are drawn, the best score is kept",
+              ylabel="right answers", ylim=(-0.03, 1.05))
+    panel.set_xticks(range(6), N)
+panels[0].legend(fontsize=11, loc="lower left")
+plot.save(best_figure, "33_best_of.png")
+
+for seed in SEEDS:
+    assert all((np.diff(chosen[key][:, 0]) > 0).all() for key in chosen), "the best score grows"
+    of_one, of_32 = chosen["held out", "score (written)", seed][[0, -1], 1]
+    assert of_32 < of_one - 0.1, "a learned score chooses worse than chance, where it knows nothing"
+    assert chosen["held out", "the judge", seed][-1, 1] > 0.9, "the right answer was among them"
+
+# %% [markdown]
+# The best score grows with n, for every chooser. With the judge, so do the right answers. With a
+# learned score they rise at first, on the questions of its comparisons, and with most seeds fall
+# again: among many draws there is one that it likes for another reason. On held-out questions the
+# score that has learned from *written* answers chooses **worse than chance**, and the worse, the
+# more it may choose from. The other one has seen what the tuned model says, wrong answers too. It
+# chooses about as well as chance: it was never told the truth there. This is *reward hacking*
+# without training: choosing is enough. (Gao et al. 2022, arXiv 2210.10760, measure it with large
+# models.)
 
 # %% [markdown]
 # ## 9. Reinforcement: learn from a score
@@ -573,12 +636,6 @@ for seed in SEEDS[:2]:
 # 0, since probabilities add up to 1. So the formula stays.
 
 # %%
-def write(model, facts, seed):
-    """-> ids (n,16): questions and drawn answers, at most 7 tokens; then the end, repeated"""
-    ids = model.generate(prompts(facts), 7, seed=seed, stop=END)
-    return np.pad(ids, ((0, 0), (0, 16 - ids.shape[1])), constant_values=END)
-
-
 def log_p(model, ids, targets):
     """-> (n,): the log-probability of each answer"""
     logits, _ = model.forward(ids, grad=False)
@@ -587,33 +644,18 @@ def log_p(model, ids, targets):
     return np.where(targets == IGNORED, 0, np.log(of_target + 1e-30)).sum(axis=1)
 
 
-print(text_of(write(tuned["tuned", 1], HELD[:1], seed=0)[0]))
 
-# %%
 def kinds_of_answers(rows):
-    """-> (4,) shares of: right; a wrong value of the asked kind; of another kind; something else"""
+    """-> (3,) shares of: right; a wrong value of the asked kind; anything else"""
     polite = rows[:, 9] == SURE
     said = np.where(polite[:, None], rows[:, 10:13], rows[:, 9:12])
     value, in_form = said[:, 0], (said[:, 1] == ID["."]) & (said[:, 2] == END)
     is_right = in_form & (value == VALUE_IDS)
     asked = in_form & (value[:, None] == VALUES[KIND]).any(axis=1)
-    other = in_form & np.isin(value, VALUES) & ~asked
-    return np.array([is_right.mean(), (asked & ~is_right).mean(), other.mean(),
-                     1 - (asked | other).mean()])
+    return np.array([is_right.mean(), (asked & ~is_right).mean(), 1 - asked.mean()])
 
 
-def as_drawn(model):
-    """-> a function like `by_rule`: answers that the model has drawn, ranked by the judge"""
-    pool = np.stack([write(model, TUNED, seed=100 + number) for number in range(12)])
-
-    def ranked(rng):
-        questions, draws = rng.choice(len(TUNED), 8), rng.choice(12, 4, replace=False)
-        rows = pool[draws][:, questions].swapaxes(0, 1).reshape(32, -1)  # four of each question
-        return rows, judge(np.repeat(TUNED[questions], 4), rows[:, ANSWER:]).reshape(8, 4)
-    return ranked
-
-
-print("four kinds of answers")
+print("right, wrong, anything else")
 
 # %%
 def reinforce(policy, reward, beta, seed, steps=60, n=32):
@@ -641,89 +683,72 @@ print("weights of a batch: value - mean, the same for all tokens of an answer")
 
 # %% [markdown]
 # All runs begin with the tuned model. The questions are all 72; the held-out third is in no
-# comparison.
-#
-# - The judge itself, no penalty: the control.
-# - The reward model, no penalty ($\beta = 0$).
-# - The reward model with $\beta = 1$.
-#
-# Two seeds each. With the first alone: $\beta$ = 0.02 (the paper's), 0.1 and 0.3; and, without
-# penalty, a reward model with comparisons of InstructGPT's kind: four answers that the tuned model
-# has *drawn*, ranked by the judge.
+# comparison. Three seeds each: the judge itself as reward (the control), and the reward model with
+# five penalties. ($\beta$ = 0 is none; the paper has 0.02, for another reward.)
 
 # %%
-runs, held_out = {}, {}
-written = {}
-REWARDS = {
-    "the judge itself": (lambda seed, facts, ids: judge(facts, ids[:, 9:]), 0.0),
-    "reward model": (lambda seed, facts, ids: score(reward_models[seed], ids), 0.0),
-    "reward model, KL penalty": (lambda seed, facts, ids: score(reward_models[seed], ids), 1.0),
-}
-body = deepcopy(tuned["tuned", 0])
-of_drawn = body, train_reward(body, 0, ranked=as_drawn(tuned["tuned", 0]))
-of_rule = REWARDS["reward model"][0]
-ONCE = {f"reward model, beta {beta}": (of_rule, beta) for beta in (0.02, 0.1, 0.3)}
-ONCE["reward model of drawn answers"] = (lambda seed, facts, ids: score(of_drawn, ids), 0.0)
-for name, (reward, beta) in (REWARDS | ONCE).items():
-    for seed in SEEDS[:1] if name in ONCE else SEEDS[:2]:
+def by_score(seed, facts, ids):
+    return score(reward_models[seed], ids)
+
+
+runs, held_out, written = {}, {}, {}
+REWARDS = {"the judge itself": (lambda seed, facts, ids: judge(facts, ids[:, ANSWER:]), 0.0)}
+REWARDS |= {f"beta {beta:g}": (by_score, beta) for beta in (0, 0.1, 0.3, 1, 3)}
+for name, (reward, beta) in REWARDS.items():
+    for seed in SEEDS:
         policy = deepcopy(tuned["tuned", seed])
         runs[name, seed] = reinforce(policy, reward, beta, seed)
-        start, end = runs[name, seed][:3].mean(axis=0), runs[name, seed][-10:].mean(axis=0)
         held_out[name, seed] = right(policy, HELD)
-        print(f"{name:29} seed {seed}: reward {start[0]:5.2f} to {end[0]:5.2f}, "
-              f"right {start[1]:.0%} to {end[1]:.0%}, held out "
-              f"{results['tuned', seed][1]:.0%} to {held_out[name, seed]:.0%}")
         written[name, seed] = write(policy, every, seed=0)
-        print("    it says", text_of(written[name, seed][HELD[0], 8:]))
+    print(f"{name:17} it says", text_of(written[name, 0][HELD[0], 8:]))
 
 # %%
-print(f"drawn answers to all questions, in %: {'right':>12} {'wrong':>7} {'another kind':>14} "
-      f"{'not in form':>13}")
-kinds = {"tuned": kinds_of_answers(write(tuned["tuned", 0], every, seed=0))}
-kinds |= {f"{name}, seed {seed}": kinds_of_answers(rows) for (name, seed), rows in written.items()}
-for name, shares in kinds.items():
-    one, two, three, four = 100 * shares
-    print(f"{name:37} {one:12.0f} {two:7.0f} {three:14.0f} {four:13.0f}")
+print("three seeds      last scores   drawn answers: right   wrong   something else  held out")
+at_first = [kinds_of_answers(write(tuned["tuned", seed], every, seed=0)) for seed in SEEDS]
+print(f"{'tuned':42}", "{:5.0%} {:7.0%} {:15.0%}".format(*np.mean(at_first, axis=0)))
+for name in REWARDS:
+    end = np.mean([runs[name, seed][-10:, 0] for seed in SEEDS])
+    shares = np.mean([kinds_of_answers(written[name, seed]) for seed in SEEDS], axis=0)
+    kept = [held_out[name, seed] for seed in SEEDS]
+    print(f"{name:16} {end:11.2f} {shares[0]:18.0%} {shares[1]:7.0%} {shares[2]:15.0%}"
+          f" {min(kept):9.0%} to {max(kept):4.0%}")
+    assert name == "the judge itself" or shares[0] < np.mean(at_first, axis=0)[0], "none is better"
 
 # %%
 reward_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.4))
-for number, name in enumerate(REWARDS):
-    for seed in SEEDS[:2]:
+for number, name in enumerate(("the judge itself", "beta 0", "beta 1")):
+    for seed in SEEDS:
         smooth = [np.convolve(column, np.ones(5) / 5, "valid") for column in runs[name, seed].T]
-        style = f"C{number}" + ("--" if seed else "-")
-        if "model" in name:
+        style = f"C{number}" + ("-", "--", ":")[seed]
+        if "beta" in name:
             panels[0].plot(smooth[0], style)
         panels[1].plot(smooth[1], style, label=None if seed else name)
-panels[0].set(title="what it is trained for", xlabel="update", ylabel="score of the reward model")
-panels[1].set(title="what we want (dashed: seed 1)", xlabel="update", ylabel="right answers",
-              ylim=(-0.02, 1.02))
+panels[0].set(title="what it is trained for", xlabel="update (a line is a seed)",
+              ylabel="score of the reward model")
+panels[1].set(title="what we want", xlabel="update", ylabel="right answers", ylim=(-0.02, 1.02))
 panels[1].legend(fontsize=11, loc="center left", bbox_to_anchor=(1, 0.5))
 plot.save(reward_figure, "33_reward.png")
-for seed in SEEDS[:2]:
-    of_judge, alone, held_back = (runs[name, seed] for name in REWARDS)
+for seed in SEEDS:
+    of_judge, alone, _, _, held_back, _ = (runs[name, seed] for name in REWARDS)
     assert of_judge[-10:, 1].mean() > 0.75, "with a true reward the answers become better"
     assert alone[-10:, 0].mean() > alone[:3, 0].mean() + 0.8, "the score rises"
     assert alone[-10:, 1].mean() < 0.4, "and most answers are wrong"
     assert held_back[-10:, 1].mean() > alone[-10:, 1].mean(), "the penalty holds this back"
     assert held_out["the judge itself", seed] > 0.8, "and reaches the held-out facts"
-REWARD = "reward model, KL penalty"
-lost = [results["tuned", seed][1] - held_out[REWARD, seed] for seed in SEEDS[:2]]
+lost = [results["tuned", seed][1] - held_out["beta 1", seed] for seed in SEEDS]
 assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered than before"
 
 # %% [markdown]
-# Without a penalty, the score rises and the answers become wrong: *reward hacking*. With the judge
-# as reward, the same lines teach the model even the facts that the tuning did not have. So the
-# algorithm is right, and the reward is wrong, although it orders nearly all pairs of the
+# Without a penalty, the score rises and the answers become wrong: reward hacking again. With the
+# judge as reward, the same lines teach the model even the facts that the tuning did not have.
+# So the algorithm is right, and the reward is wrong, although it orders nearly all pairs of the
 # comparisons. How? Look at the table. The comparisons had only two kinds of answers: right ones,
-# and wrong values of the kind in question. For the other two columns the score means nothing, and
-# the training finds answers there with a high score, other ones for each seed.
+# and wrong values of the kind in question. For anything else the score means nothing, and the
+# training finds answers there with a high score, other ones for each seed.
 #
-# Comparisons of answers that the tuned model has drawn do not help either (last row). (A guess: the
-# training soon writes what was rare among them.) InstructGPT compares some answers of the trained
-# model too.
-#
-# The penalty with $\beta = 1$ holds the model back in part; smaller ones hardly do. But it cannot
-# make a reward right: of the questions that no comparison had, fewer are answered than before.
+# The penalty holds the model back. With $\beta$ = 0.1 and 0.3 that is hardly seen; with 3 most
+# right answers are kept. But no penalty can make a reward right: with none of the five more answers
+# are right than before the training, and of the held-out questions far fewer are answered.
 
 # %% [markdown]
 # ## 10. Without a reward model: DPO
@@ -738,10 +763,9 @@ assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered
 before, rewards, beta = np.array([0.8, 0.2]), np.array([0.0, 1.0]), 1.0
 best = before * np.exp(rewards / beta)
 best = best / best.sum()
-values = rewards - beta * np.log(best / before)
-print("the best probabilities:", best.round(3), "  R of each answer:", values.round(3))
-print("beta log(best / before):", (beta * np.log(best / before)).round(3))
-assert np.allclose(values[0], values[1]), "equal, so nothing is left to gain"
+gained = beta * np.log(best / before)
+print("the best probabilities:", best.round(3), "\nbeta log(best / before):", gained.round(3))
+assert np.isclose(gained[1] - gained[0], 1), "they differ as the rewards do"
 
 # %% [markdown]
 # Look at the last line: -0.295 and 0.705 differ by 1, as the rewards do. So the reward can be
@@ -781,42 +805,38 @@ def dpo(policy, beta, rate, weight, seed, steps=60, n=8):
 print("of each pair, the better answer is pushed up and the other one down")
 
 # %% [markdown]
-# **Guess first.** All three runs below bring most pairs into order. Do all of them make the right
-# answers more probable?
+# **Guess first.** The run below brings most pairs into order. Does it make the right answers more
+# probable?
 
 # %%
-WAYS = {  # beta, learning rate, weight of the best answer's own loss
-    "DPO": (1.0, 1e-3, 0.0),
-    "DPO, a tenth of the rate": (1.0, 1e-4, 0.0),
-    "DPO and the best answer's loss": (1.0, 1e-3, 1.0),
-}
 pair_ids, pair_targets = on_responses(four_answers(TUNED, np.random.default_rng(5)))
-first = tuned["tuned", 0]
-shown = {}
-for name, (beta, rate, weight) in WAYS.items():
-    policy = deepcopy(first)
-    dpo(policy, beta, rate, weight, seed=0)
-    gain = log_p(policy, pair_ids, pair_targets) - log_p(first, pair_ids, pair_targets)
-    ordered = (gain.reshape(-1, 4) @ DIFFERENCES.T > 0).mean()
-    right_one, wrong_one = gain.reshape(-1, 4)[:, [0, 2]].mean(axis=0)
-    shown[name] = right(policy, TUNED), right(policy, HELD), right_one, wrong_one
-    shares = f"right {shown[name][0]:.0%}, held out {shown[name][1]:.0%}"
-    print(f"{name}: {ordered:.0%} of the pairs in order, {shares}")
-    print(f"    log p grew by {right_one:+.2f} for right answers, {wrong_one:+.2f} for wrong ones")
-    print("    it says", text_of(write(policy, TUNED[:1], seed=0)[0, 8:]))
-plain, small_steps, with_loss = shown.values()
-assert plain[3] < plain[2] < -1, "in order, and both less probable than before"
-assert plain[0] < 0.3, "what is drawn is something else"
-assert small_steps[0] > 0.5 and with_loss[0] > 0.9, "two changes that keep the right answers"
+policy = deepcopy(tuned["tuned", 0])
+before_it = log_p(policy, pair_ids, pair_targets)
+dpo(policy, beta=1.0, rate=1e-3, weight=0.0, seed=0)
+gain = (log_p(policy, pair_ids, pair_targets) - before_it).reshape(-1, 4)
+right_one, wrong_one = gain[:, [0, 2]].mean(axis=0)
+print(f"{(gain @ DIFFERENCES.T > 0).mean():.0%} of the pairs in order; "
+      f"right answers to its questions: {right(policy, TUNED):.0%}")
+print(f"log p grew by {right_one:+.2f} for right answers, {wrong_one:+.2f} for wrong ones")
+assert wrong_one < right_one < -1, "in order, and both less probable than before"
+assert right(policy, TUNED) < 0.3, "what is drawn is something else"
+
+# %% [markdown]
+# `benchmarks/preferences.py` has tried five ways of DPO, with three seeds:
+
+# %%
+print(f"{'lowest to highest of three seeds':42} {'right, in tuning':>18} {'held out':>14}")
+for name, row in reference.recorded("preferences.json")["rows"].items():
+    if name.startswith("DPO"):
+        spans = [f"{min(row[key]):.0%} to {max(row[key]):.0%}" for key in ("in tuning", "held out")]
+        print(f"{name:42} {spans[0]:>18} {spans[1]:>14}")
 
 # %% [markdown]
 # **In order, and both lost.** The loss of DPO looks at a *difference*. It falls as well when both
 # answers become improbable, the wrong one more. The probability goes to answers that no comparison
-# had: no question is answered. The second run shows that the size of the steps has a part in it,
-# and the third that nothing held the right answers up. Over three seeds
-# (`benchmarks/preferences.py`) plain DPO leaves 0 % right with $\beta$ = 0.1 and 1, and 50 to 94 %
-# with $\beta$ = 10. REINFORCE with $\beta$ = 1 keeps 83 to 98 % there (with a reward model of 300
-# updates, not that of section 9). The paper takes much smaller steps (1e-6).
+# had. In the table, two changes keep the right answers: steps of a tenth, so the size of the steps
+# has a part in it; and the best answer's own loss beside DPO's, so nothing else held that answer
+# up. (The paper takes much smaller steps, 1e-6.)
 
 # %% [markdown]
 # ## 11. Paper and code
@@ -837,6 +857,7 @@ assert small_steps[0] > 0.5 and with_loss[0] > 0.9, "two changes that keep the r
 # | tuning makes a model answer, also questions that the tuning did not have | shown |
 # | it follows instructions in all kinds of wordings | not shown: a second name yes, else hardly |
 # | a reward model scores new answers as people do | not shown: politeness yes, truth no |
+# | the best of many draws is better | shown for the judge; a learned score also chooses worse |
 # | a penalty is needed against a wrong reward | shown for REINFORCE; here it does not suffice |
 #
 # ## 12. Exercises

@@ -390,7 +390,7 @@ for n_block in (1, 2, 3):
 assert reach == {1: 4, 2: 7, 3: 10}, "L (W - 1) words back, and its own"
 
 # %% [markdown]
-# That is lesson 33's receptive field. Mistral's 32 layers with W = 4,096 reach 131,000 words back,
+# That is lesson 38's receptive field. Mistral's 32 layers with W = 4,096 reach 131,000 words back,
 # in principle.
 #
 # **Both at once.** GPT-NeoX (Pythia, Polyglot-ko) computes attention and MLP from the same stream:

@@ -32,6 +32,7 @@ PATTERNS = (
     "benchmarks/results/in_context.json",
     "benchmarks/results/long_range.json",
     "benchmarks/results/names.json",
+    "benchmarks/results/preferences.json",
     "benchmarks/results/real_bert.json",
     "benchmarks/results/real_llama.json",
     "benchmarks/results/scaling.json",
