@@ -580,7 +580,7 @@ for panel, where in zip(panels, ("in tuning", "held out"), strict=True):
     for name, style in zip(scores, ("C2o-", "C3^-", "C0s-"), strict=True):
         shares = np.array([chosen[where, name, seed][:, 1] for seed in SEEDS])  # (3,6)
         panel.plot(range(6), shares.T, style, alpha=0.6, label=[f"chosen by {name}", None, None])
-        print(f"{where:9}, by {name:17}", *(f"{low:4.0%}-{high:4.0%}" for low, high in
+        print(f"{where:9} by {name:18}", *(f"{low:4.0%}-{high:4.0%}" for low, high in
                                             zip(shares.min(0), shares.max(0), strict=True)))
     panel.set(title=f"questions {where}", xlabel="n answers are drawn, the best score is kept",
               ylabel="right answers", ylim=(-0.03, 1.05))
