@@ -644,7 +644,6 @@ def log_p(model, ids, targets):
     return np.where(targets == IGNORED, 0, np.log(of_target + 1e-30)).sum(axis=1)
 
 
-
 def kinds_of_answers(rows):
     """-> (3,) shares of: right; a wrong value of the asked kind; anything else"""
     polite = rows[:, 9] == SURE

@@ -185,10 +185,12 @@ DECODE_TARGETS = (
 )
 
 
+def _both_speeds(speed: dict) -> str:
+    return f"{speed['minigpt']:.1f} tokens a second here, {speed['transformers']:.1f} with transformers"
+
+
 def _decode_sentence(rows: dict) -> str:
-    speed = rows["batch 1: tokens per second"]
-    both = f"{speed['minigpt']:.1f} tokens a second here, {speed['transformers']:.1f} with transformers"
-    return f"One text: {both}. {verdict(DECODE_TARGETS, rows)}"
+    return f"One text: {_both_speeds(rows['batch 1: tokens per second'])}. {verdict(DECODE_TARGETS, rows)}"
 
 
 def _decode_plots(rows: dict) -> list[Plot]:
@@ -221,8 +223,7 @@ CHAT_TARGETS = (
 
 
 def _chat_sentence(rows: dict) -> str:
-    speed = rows["smollm2: tokens per second"]
-    both = f"{speed['minigpt']:.1f} tokens a second here, {speed['transformers']:.1f} with transformers"
+    both = _both_speeds(rows["smollm2: tokens per second"])
     return f"SmolLM2-135M-Instruct, one text: {both}. {verdict(CHAT_TARGETS, rows)}"
 
 
