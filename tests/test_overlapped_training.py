@@ -73,7 +73,7 @@ def text(tmp_path_factory) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_model_learns_the_same(model, accumulate, text, tmp_path, monkeypatch, constants, set_threads):
     set_threads(1)

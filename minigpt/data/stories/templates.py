@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from minigpt.data.stories.seen import entities, signatures
@@ -70,8 +70,9 @@ def matches(parts: Parts, small: str, at: int, words_so_far: tuple[str, ...] = (
             yield from matches(rest, small, at + len(word), (*words_so_far, word))
 
 
-def _words_at(small: str, at: int) -> list[str]:
-    """The first word from here on, the first two, and so on."""
+@lru_cache(maxsize=1000)
+def _words_at(small: str, at: int) -> tuple[str, ...]:
+    """The first word from here on, the first two, and so on. Hundreds of templates are tried at each place."""
     words_found = []
     end = at
     for _ in range(LONGEST):
@@ -81,7 +82,7 @@ def _words_at(small: str, at: int) -> list[str]:
         if not small.startswith(" ", end):
             break
         end += 1
-    return words_found
+    return tuple(words_found)
 
 
 @cache
