@@ -411,10 +411,49 @@ def test_sums_that_are_too_great_begin_again_at_nothing(monkeypatch):
     monkeypatch.setattr("minigpt.tokenizer.lattice.FARTHEST", 100.0)
     _, rest = rounded_viterbi(lattice(word, vocabulary), -99.0)
     assert far < -500 and -100 < rest <= 0
-    assert rounded_viterbi(lattice("a", vocabulary), -100.0)[1] == pytest.approx(scores[1])
+    assert rounded_viterbi(lattice("a", vocabulary), -100.5)[1] == pytest.approx(scores[1])
     monkeypatch.setattr("minigpt.tokenizer.lattice.FARTHEST", 30.0)
     nodes = lattice("a" * 9, Vocabulary({"a": -15.0, "aaa": -20.0}))  # the second place is reached by a a, -30
     assert rounded_viterbi(nodes, 0.0)[0] == ["aaa"] * 3, "a piece over the place where sums begin again"
+
+
+def by_the_rounded_sums_of_the_whole(text, scores):
+    """The pieces of a text whose characters are all pieces, found without words: each place has one sum of 32 bits,
+    and where the sum of a place is more than 100,000 from 0, all places that are reached begin again from there.
+    """
+    best = {0: np.float32(0)}
+    came_from = {}
+    for begin in range(len(text)):
+        if abs(best[begin]) > 100_000:
+            far = best[begin]
+            for place in best:
+                best[place] -= far
+        for end in range(begin + 1, min(begin + 4, len(text)) + 1):
+            if text[begin:end] in scores:
+                total = best[begin] + np.float32(scores[text[begin:end]])
+                if end not in best or total > best[end]:
+                    best[end] = total
+                    came_from[end] = begin
+        del best[begin]
+    pieces = []
+    end = len(text)
+    while end > 0:
+        pieces.append(text[came_from[end] : end])
+        end = came_from[end]
+    return pieces[::-1]
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_text_of_any_length_is_cut_by_its_rounded_sums(sign):
+    """Sums of 300,000, of which three begin again; above 0 too, as pieces have them that a user named."""
+    tokens = ["▁", "a", "aa", "aaa", "▁a", "b"]
+    scores = [sign * math.pi * k * 5 for k in range(3, 9)]
+    model = Unigram(["<unk>", *tokens], [0.0, *scores], [spiece.UNKNOWN, *[spiece.NORMAL] * 6], unknown_id=0)
+    rng = random.Random(5)
+    text = "".join("▁" + "".join(rng.choices("aaab", k=rng.randint(1, 9))) for _ in range(2000))
+    found = [model.tokens[i] for i in model.encode(text)]
+    assert abs(sum(model.scores[model.ids[piece]] for piece in found)) > 300_000
+    assert found == by_the_rounded_sums_of_the_whole(text, dict(zip(tokens, scores, strict=True)))
 
 
 def test_a_word_is_cut_once():

@@ -17,7 +17,7 @@ import numpy as np
 
 UNKNOWN_PENALTY = 10.0  # a character without a piece costs as much as the least likely piece, and this
 
-FARTHEST = 2.0**18  # how far below 0 a sum of scores with 32 bits may be
+FARTHEST = 100_000.0  # how far from 0 a sum of scores with 32 bits may be, as in SentencePiece 0.2.3
 
 Node = tuple[int, str, float]  # the place where a piece begins, the piece, its score
 Lattice = list[list[Node]]  # [place]: the nodes that end there, those that begin first come first
@@ -119,7 +119,7 @@ def rounded_viterbi(nodes: Lattice, start: float) -> tuple[list[str], float]:
     """(pieces of the best way, score at its end) where sums have 32 bits, as in SentencePiece.
 
     start: the score of what stands before. Between ways that are nearly equal the rounding of the sums decides. A sum
-    that reaches `-FARTHEST` is taken from all that follow, so that they stay exact enough.
+    that is farther from 0 than `FARTHEST` is taken from all that follow, so that they stay exact enough.
     """
     best = array("f", [start]) * len(nodes)  # what is stored in it is rounded
     last: list[Any] = [None] * len(nodes)
@@ -136,7 +136,7 @@ def rounded_viterbi(nodes: Lattice, start: float) -> tuple[list[str], float]:
             if last[place] is None or total > best[place]:
                 best[place] = total
                 last[place] = node
-        if best[place] <= -FARTHEST:
+        if abs(best[place]) > FARTHEST:
             turn = place
             taken = best[place]
             best[place] = 0.0

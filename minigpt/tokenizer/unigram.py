@@ -80,6 +80,7 @@ class Unigram:
                 self._id_of[token] = i
                 score_of[token] = score
         self.vocabulary = Vocabulary(score_of, _unknown_score(normal))
+        self._largest = max(map(abs, [*score_of.values(), self.vocabulary.unknown]))
         self._splits = not any(SPACE in token[1:] for token in score_of)  # a word can be cut alone
         self._fused_id = None if byte_fallback else unknown_id  # neighbours with this id become one
         self._remembered = Remembered(self._cut)
@@ -227,7 +228,7 @@ class Unigram:
         size = sum(map(abs, scores))
         limit = inf
         if self.rounds:
-            longest = len(word) * abs(unknown)  # no way to a place in the word is longer
+            longest = len(word) * self._largest  # no way to a place in the word has a greater sum
             limit = min(margin / (EPSILON * (len(word) + 1)), FARTHEST) - longest
         return _Cut(self._ids_of(pieces), scores, size, limit)
 
