@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent import futures
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -42,6 +43,7 @@ from minigpt.errors import InputError  # noqa: E402
 
 NAMES = [part.name for part in plan.PARTS]
 NEED_A_GPU = {"nccl", "ncu"}
+TOOLS = {"memcheck", "racecheck", "synccheck"}  # of compute-sanitizer
 QUICK = ("--quick", "--device", "cpu")
 
 
@@ -61,19 +63,65 @@ def played():
 # --- the plan --------------------------------------------------------------------------------------------------------
 
 
-def test_every_part_ends_within_ten_minutes_and_so_does_every_run():
+def test_two_runs_fit_into_eleven_minutes_and_each_has_time_for_its_parts():
     assert {part.run for part in plan.PARTS} == set(plan.RUNS)
-    assert max(part.limit for part in plan.PARTS) < 600 and max(plan.RUNS.values()) < 600
-    for number, whole in plan.RUNS.items():
-        assert plan.expected(plan.chosen(None, number)) <= whole, f"run {number} is too full"
-    assert all(part.seconds <= part.limit for part in plan.PARTS)
-    start_of_a_machine = 120
-    assert plan.RUNS[1] + plan.RUNS[2] + start_of_a_machine <= 20 * 60, "the first two runs of the day"
+    assert 2 * plan.BUDGET <= 11 * 60
+    for number in plan.RUNS:
+        assert plan.expected(plan.chosen(None, number)) <= plan.BUDGET, f"run {number} is too full"
+    assert all(part.seconds <= part.limit <= plan.BUDGET for part in plan.PARTS)
 
 
-def test_kernels_are_compiled_before_any_part_that_has_little_time():
+def test_what_is_most_valuable_comes_first():
     names = [part.name for part in plan.PARTS]
-    assert names.index("warm") == 1, "only the facts, which need no kernel of ours, come before"
+    assert names[:5] == ["facts", "warm", "right", "tests", "phases"], "does it work, and how fast is a step?"
+    assert names[names.index("nccl") + 1] == "torch", "then beside PyTorch"
+    assert [way.name for way in steps.WAYS["bfloat16"]][0] == "eager", "what takes seconds, before what compiles"
+
+
+def test_the_plan_says_what_a_short_time_leaves_out():
+    parts = plan.chosen(None, 2)
+    states = dict.fromkeys([part.name for part in parts], "to do")
+    text = plan.plan(parts, states, 260)
+    assert "left out where the others take as long as expected: memcheck, racecheck" in text
+    assert re.search("^  memcheck +50 s, at most +90  left out +compute-sanitizer", text, re.MULTILINE)
+    assert "left out" not in plan.plan(parts, states, plan.BUDGET) and "left out" not in plan.plan(parts, states, None)
+    states["torch"] = "done"
+    assert "left out" not in plan.plan(parts, states, 260)
+    assert [part.name for part in plan.left_out(parts, 130)] == ["torch", "racecheck"]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty folder in which CuPy keeps compiled kernels."""
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("CUPY_CACHE_IN_MEMORY", raising=False)
+
+
+def planned(*arguments):
+    """{name of a part: what is known of it} where a record says that all is done, the first part first."""
+    results = SimpleNamespace(state=lambda part: "done")
+    parts, states = driver.parts_and_states(driver.options_of(arguments), results)
+    return {part.name: states[part.name] for part in parts}
+
+
+def test_on_a_machine_that_has_just_been_started_each_run_compiles_first(cache):
+    """Also where the results of another machine say that this is done."""
+    assert planned("--run", "1")["warm"] == planned()["warm"] == "to do"
+    assert list(planned("--run", "2").items())[:2] == [("warm", "to do"), ("torch", "done")]
+    assert "warm" not in planned("--part", "attention") and "warm" not in planned("--run", "2", "--device", "cpu")
+    record.note_compiled(*plan.chosen(["warm"], None))
+    assert planned("--run", "1")["warm"] == "done" and "warm" not in planned("--run", "2")
+
+
+def test_kernels_that_have_changed_are_compiled_again(cache, monkeypatch):
+    [compiler] = plan.chosen(["warm"], None)
+    record.note_compiled(compiler)
+    assert record.is_compiled(compiler)
+    monkeypatch.setattr(record, "digest", lambda part: "another")
+    assert not record.is_compiled(compiler)
+    monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")
+    record.note_compiled(compiler)
+    assert not record.is_compiled(compiler)
 
 
 def test_the_work_of_every_part_exists_and_what_it_depends_on_too():
@@ -90,8 +138,14 @@ def test_the_plan_says_what_is_to_do_and_how_long_it_takes():
     named = re.findall(r"^  (\w+) +\d+ s, at most +\d+  to do +(.+)$", done.stdout, re.MULTILINE)
     parts = plan.chosen(None, 2)
     assert [name for name, _ in named] == [part.name for part in parts]
-    assert f"run 2: {plan.expected(parts) / 60:.1f} minutes expected, 8.8 at most" in done.stdout
-    assert "run 1" not in done.stdout
+    assert f"{plan.expected(parts) / 60:.1f} minutes expected, 5.5 at most" in done.stdout
+    assert "left out" not in done.stdout
+
+
+def test_a_budget_takes_the_place_of_that_of_a_run():
+    done = called("--plan", "--run", "2", "--budget", "120", *QUICK)
+    assert "minutes expected, 2.0 at most" in done.stdout
+    assert "left out where the others take as long as expected: torch, memcheck, racecheck" in done.stdout
 
 
 def test_an_unknown_part_is_refused_in_one_line():
@@ -103,6 +157,16 @@ def test_an_unknown_part_is_refused_in_one_line():
 def test_where_there_is_no_gpu_it_says_so():
     done = called("--part", "facts")
     assert done.returncode == 1 and done.stderr.startswith("no GPU can be used: ") and "Traceback" not in done.stderr
+    assert "'numpy': " in done.stderr and "nvidia-smi" in done.stderr.lower(), "for who looks for the cause"
+
+
+def test_a_gpu_that_does_not_answer_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(runner, "ANSWERS", 1)
+    monkeypatch.setattr(runner, "ABOUT", "import time; time.sleep(60)")
+    began = time.monotonic()
+    with pytest.raises(SystemExit, match="no GPU can be used: no answer in 1 s"):
+        runner.device_name("cuda")
+    assert time.monotonic() - began < 30
 
 
 # --- every part, played ----------------------------------------------------------------------------------------------
@@ -118,11 +182,12 @@ def test_every_part_is_played(name, tmp_path):
     log = (tmp_path / "gpu.log").read_text(encoding="utf-8")
     assert done.returncode == 0, log
     outcome = re.search(rf"^=== {name}: (\w+) after", done.stdout, re.MULTILINE)[1]
-    assert outcome == ("skipped" if name in NEED_A_GPU else "done"), log
+    needs_what_is_not_here = name in NEED_A_GPU or name in TOOLS and not checks.found_tool("compute-sanitizer")
+    assert outcome == ("skipped" if needs_what_is_not_here else "done"), log
     assert outcome == "done" or re.search(r"^skipped: \w", log, re.MULTILINE)
     assert sorted(machine.RESULTS.iterdir()) == before, "a quick look writes nothing there"
     [part] = plan.chosen([name], None)
-    always = {"gpu.json", "gpu.log", "gpu_predicted.md"}
+    always = {"gpu.json", "gpu.log", "gpu.md"}
     found = {path.name for path in tmp_path.iterdir()}
     assert always <= found <= always | set(part.writes)
     assert "host_cost.json" in found or name != "host"
@@ -154,6 +219,18 @@ def test_a_wrong_gradient_is_found_and_the_other_checks_are_made(played, capsys,
     said = capsys.readouterr().out
     assert "WRONG: against the reference, float32: the gradient of" in said
     assert said.count("right: 8 texts") == 2  # the last check
+
+
+def test_a_check_that_cannot_be_made_stops_no_other(played, capsys, monkeypatch):
+    def too_large(bench, precision):
+        raise MemoryError("64 GB")
+
+    monkeypatch.setattr(right, "STEPS", 2)
+    monkeypatch.setattr(right, "the_same_bits_twice", too_large)
+    with pytest.raises(AssertionError, match="wrong: twice, float32$"):
+        right.right(played)
+    said = capsys.readouterr().out
+    assert "WRONG: twice, float32: MemoryError: 64 GB" in said and "right: 8 texts" in said
 
 
 def test_bits_that_differ_are_found(played, monkeypatch):
@@ -224,7 +301,7 @@ class Played:
     def __init__(self, **outcomes):
         self.outcomes, self.ran, self.log = outcomes, [], Said()
 
-    def run(self, part, limit):
+    def run(self, part, limit, keep):
         self.ran.append((part.name, limit))
         return runner.Ended(self.outcomes.get(part.name, "done"), 2.0, {f"row of {part.name}": {"seconds": 1.5}})
 
@@ -242,9 +319,9 @@ def results(tmp_path):
     return tmp_path / "results"
 
 
-def run(parts, by, keep, whole=None):
+def run(parts, by, keep, budget=None):
     """driver.run that begins now."""
-    return driver.run(parts, by, keep, whole, time.monotonic())
+    return driver.run(parts, by, keep, budget, time.monotonic())
 
 
 def test_what_is_done_is_not_done_again(results, monkeypatch):
@@ -307,12 +384,12 @@ def test_a_run_begins_no_part_that_its_time_does_not_suffice_for(results, capsys
     by = Played()
     facts, right_part, tests = PARTS
     assert right_part.seconds > facts.seconds < tests.seconds
-    assert run([tests, right_part, facts], by, keep, whole=facts.seconds + 10) == 1
+    assert run([tests, right_part, facts], by, keep, budget=facts.seconds + 10) == 1
     assert [name for name, _ in by.ran] == ["facts"] and round(by.ran[0][1]) == facts.seconds + 10
     said = capsys.readouterr().out
     assert f"left: tests, right, {plan.expected([tests, right_part])} s: the same command goes on with them" in said
     assert [keep.state(part) for part in PARTS] == ["done", "to do", "to do"]
-    assert run(PARTS, by, keep, whole=1000) == 0
+    assert run(PARTS, by, keep, budget=1000) == 0
     assert by.ran[1:] == [(part.name, part.limit) for part in PARTS]
 
 
@@ -329,8 +406,8 @@ WORKER = """
     from pathlib import Path
     rows = Path(sys.argv[sys.argv.index("--rows") + 1])
     work = sys.argv[sys.argv.index("--work") + 1]
-    print("about to", work, flush=True)
     rows.write_text(json.dumps({"a row": {"seconds": 1.0}}))
+    print("about to", work, flush=True)
     if work == "skipped.it":
         sys.exit(3)
     if work == "long.it":
@@ -382,6 +459,21 @@ def test_a_part_is_ended_at_its_limit_with_all_that_it_has_started(worker):
     ended = worker.run(part("long"), 2.0)
     assert ended.outcome == "out of time" and ended.rows == {"a row": {"seconds": 1.0}}
     assert time.monotonic() - began < 20 and not is_running(worker.log.path)
+
+
+def test_rows_are_kept_when_they_are_measured(worker, results, capsys):
+    """So a kill that no process can answer loses none."""
+    keep = record.Record(results, "a GPU")
+    seen = []
+
+    def look(ended):
+        driver.keep(keep, part("long"), ended)
+        seen.append((ended.outcome, set(kept(results)["rows"]), keep.state(part("long"))))
+
+    worker.run(part("long"), 3.0, look)
+    assert seen[0] == ("running", {"a row"}, "to do"), "while it runs"
+    assert len(seen) == 1, "written only where there is more"
+    assert "| long | running | " in (results / "gpu.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="whether a process runs is read in /proc")
@@ -437,15 +529,20 @@ OF_A_USER = """
 """
 
 
+def pytest_of(folder, *options):
+    """pytest with the plugin on the tests of a folder."""
+    command = [sys.executable, "-m", "pytest", "-q", "--no-summary", "-p", "no:cacheprovider", *options]
+    command += ["-p", "benchmarks.gpu_parts.at_once"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+
+
 @pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["one process", "xdist"])
 def test_a_failing_test_is_printed_when_it_fails(tmp_path, workers):
     if workers:
         pytest.importorskip("xdist")
     (tmp_path / "test_of_a_user.py").write_text(textwrap.dedent(OF_A_USER), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "--no-summary", "-p", "no:cacheprovider", *workers]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([*command, "-p", "benchmarks.gpu_parts.at_once"], cwd=tmp_path, env=environment,
-                          capture_output=True, text=True, timeout=600)  # fmt: skip
+    done = pytest_of(tmp_path, *workers)
     lines = done.stdout.splitlines()
     assert done.returncode == 1
     first = lines.index("so far: 19 passed, 1 failed, 0 skipped")
@@ -454,6 +551,63 @@ def test_a_failing_test_is_printed_when_it_fails(tmp_path, workers):
     assert "three is wrong" in done.stdout and "no such thing" in done.stdout
     assert done.stdout.count("::test_it[3]") == 1, "said once"
     assert [line for line in lines if line.startswith("so far: ")][-1] == "so far: 44 passed, 2 failed, 1 skipped"
+
+
+BREAKS_THE_GPU = """
+    import pytest
+    from benchmarks.gpu_parts import at_once
+    broken = []
+    at_once.is_broken = lambda: bool(broken)
+
+    @pytest.mark.parametrize("n", range(12))
+    def test_it(n):
+        if n == 2:
+            broken.append(1)
+        assert n != 7 and not broken, "as every later one, in the same process"
+"""
+
+
+def test_a_process_whose_gpu_is_broken_is_replaced(tmp_path):
+    """The tests after it are not lost."""
+    pytest.importorskip("xdist")
+    (tmp_path / "test_of_a_user.py").write_text(textwrap.dedent(BREAKS_THE_GPU), encoding="utf-8")
+    done = pytest_of(tmp_path, "-n", "1")
+    assert "FAILED test_of_a_user.py::test_it[2], call" in done.stdout, "what broke it, with its cause"
+    assert "worker 'gw0' crashed while running" in done.stdout
+    assert "FAILED test_of_a_user.py::test_it[7], call" in done.stdout
+    assert "test_it[3]" not in done.stdout
+    assert "so far: 10 passed, 3 failed, 0 skipped" in done.stdout.splitlines(), "the crash is one more"
+
+
+def test_a_gpu_is_broken_where_it_answers_with_an_error(monkeypatch):
+    answers = []
+
+    def synchronize():
+        if answers[0]:
+            raise answers[0]
+
+    runtime = SimpleNamespace(deviceSynchronize=synchronize, CUDARuntimeError=OSError)
+    cupy = SimpleNamespace(is_available=lambda: True, cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    for answer, broken in ((None, False), (OSError("an illegal memory access was encountered"), True)):
+        answers[:] = [answer]
+        assert at_once.is_broken() == broken
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(is_available=lambda: False))
+    assert not at_once.is_broken()
+
+
+def test_a_test_that_waits_for_ever_is_named(tmp_path, played, monkeypatch):
+    """Before the part is ended at its limit."""
+    commands = []
+    monkeypatch.setattr(checks, "_started", lambda command: commands.append(command) or subprocess.Popen(
+        [sys.executable, "-c", "print('so far: 1 passed, 0 failed, 0 skipped')"], stdout=subprocess.PIPE, text=True))
+    checks.other_tests(played)
+    [option] = [word for word in commands[0] if word.startswith("faulthandler_timeout=")]
+    assert 10 < int(option.partition("=")[2]) < min(p.limit for p in plan.PARTS if p.name in ("tests", "rest", "rungs"))
+    text = "import time\n\ndef test_that_waits():\n    time.sleep(3)\n"
+    (tmp_path / "test_of_a_user.py").write_text(text, encoding="utf-8")
+    done = pytest_of(tmp_path, "-o", "faulthandler_timeout=1")
+    assert "in test_that_waits" in done.stdout + done.stderr
 
 
 def test_a_file_that_cannot_be_imported_is_a_failure(capsys):
@@ -515,7 +669,7 @@ def test_every_file_with_a_test_that_needs_a_gpu_is_named():
     ("========= Error: Device not supported", 1, "memcheck: no answer"),
 ])  # fmt: skip
 def test_a_sanitizer_is_believed_only_where_it_answers(said, status, problem, played, starts, monkeypatch):
-    monkeypatch.setattr(checks.shutil, "which", lambda name: name)
+    monkeypatch.setattr(checks, "found_tool", lambda name: name)
     commands = starts("a model", said, status=status)
     if problem:
         with pytest.raises(AssertionError, match=problem):
@@ -525,6 +679,18 @@ def test_a_sanitizer_is_believed_only_where_it_answers(said, status, problem, pl
         assert played.rows == {"memcheck": {"errors": 0}}
     [command] = commands
     assert command[:3] == ["compute-sanitizer", "--tool", "memcheck"] and "checks.every_kernel" in command
+
+
+def test_where_there_is_no_sanitizer_it_says_so(played, monkeypatch):
+    """And is not taken for a check that was made. Its folder is looked into, also where no path leads there."""
+    monkeypatch.setattr(checks.shutil, "which", lambda name, path=None: None)
+    ran = []
+    monkeypatch.setattr(checks, "every_kernel", ran.append)
+    with pytest.raises(bench.Skipped, match="no compute-sanitizer here: every kernel ran without it"):
+        checks.memcheck(played)
+    assert ran == [played] and played.rows == {}
+    monkeypatch.setattr(checks.shutil, "which", lambda name, path=None: path and f"{path}/{name}")
+    assert checks.found_tool("ncu") == "/usr/local/cuda/bin/ncu"
 
 
 def test_every_array_is_an_allocation_of_its_own_while_a_tool_looks(played, monkeypatch):
@@ -566,7 +732,27 @@ def test_a_source_that_cannot_be_compiled_stops_no_other(capsys):
     assert "FAILED wrong: ValueError: invalid literal" in capsys.readouterr().out
 
 
+def test_a_source_that_takes_long_is_named(capsys, monkeypatch):
+    """While it is compiled: at its limit the part is ended."""
+    monkeypatch.setattr(warm, "SLOW", 0.1)
+    with futures.ThreadPoolExecutor(2) as pool:
+        assert warm.compiled({"quick": "0", "slow": "1"}, lambda text: time.sleep(int(text)), pool) == []
+    assert capsys.readouterr().out == "not compiled after 0.1 s: slow\n"
+
+
 # --- predicted and measured ------------------------------------------------------------------------------------------
+
+
+def test_what_was_measured_is_a_table(results):
+    keep = record.Record(results, "a GPU")
+    first, *others = PARTS
+    rows = {"a step": {"seconds": 0.0345, "tokens/s": 474_000.0}, "a kernel": {"seconds": 0.005, "share": 0.2}}
+    driver.keep(keep, first, runner.Ended("done", 21.4, rows))
+    driver.keep(keep, others[0], runner.Ended("failed", 3.0, {}))
+    text = (results / "gpu.md").read_text(encoding="utf-8")
+    assert "| facts | done | 21 |" in text and "| right | failed | 3 |" in text
+    assert "| a step | seconds 34.500 ms, tokens/s 4.74e+05 |" in text and "| a kernel |" not in text
+    assert "# Predicted and measured: a GPU" in text
 
 
 def row_of(table, what):

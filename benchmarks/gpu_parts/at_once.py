@@ -1,17 +1,44 @@
 """A plugin of pytest: a failure is printed when it comes, and how many tests have passed so far.
 
-So a run that is ended at its limit has said what it found.
+So a run that is ended at its limit has said what it found. And a process whose GPU a test has broken ends: after an
+error in a kernel every later test would fail in it. pytest-xdist says so, and another process goes on.
 """
 
 import collections
+import os
+import sys
+
+import pytest
 
 EVERY = 20  # tests
 
 
 def pytest_configure(config) -> None:
-    """Not in the processes that share the tests: the first one is told of all."""
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(AtOnce(config))
+    """The first process is told of all tests; those that share the tests look after their GPU."""
+    shares = hasattr(config, "workerinput")
+    config.pluginmanager.register(Worker() if shares else AtOnce(config))
+
+
+class Worker:
+    """Ends its process where the GPU can be used no more."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report) -> None:
+        """Last: the failure has been sent to the first process."""
+        if report.failed and is_broken():
+            os._exit(1)
+
+
+def is_broken() -> bool:
+    """Does this process have a GPU that does nothing any more?"""
+    cupy = sys.modules.get("cupy")  # CuPy itself, also while a test has put another thing into its place
+    if cupy is None or not cupy.is_available():
+        return False
+    try:
+        cupy.cuda.runtime.deviceSynchronize()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return True
+    return False
 
 
 class AtOnce:

@@ -45,11 +45,11 @@ class Bench:
         self.batch = batches[-1]
 
     def note(self, name: str, **numbers) -> None:
-        """Add a row, print it and keep it."""
+        """Add a row, keep it and print it: who reads the line finds the row kept."""
         self.rows[name] = self.rows.get(name, {}) | numbers
-        cells = [f"{key} {_in_words(key, value)}" for key, value in numbers.items()]
-        print(f"{name:<58} {'  '.join(cells)}", flush=True)
         self.keep(self.rows)
+        cells = [f"{key} {in_words(key, value)}" for key, value in numbers.items()]
+        print(f"{name:<58} {'  '.join(cells)}", flush=True)
 
     # ------------------------------------------------------------------------------------------------ what there is
 
@@ -171,7 +171,7 @@ def products_in(precision: str):
     return gpu.products_in("tf32" if precision == "tf32" else "float32")
 
 
-def _in_words(key: str, value) -> str:
+def in_words(key: str, value) -> str:
     """Seconds in a unit that can be read; other numbers with four digits."""
     if not isinstance(value, float):
         return str(value)

@@ -25,41 +25,43 @@ OTHERS = (
     "tests/test_refusals.py", "tests/test_strict_cupy.py",
 )  # fmt: skip
 WORKERS = 8  # processes that share tests and one GPU
+HANGS = 40  # seconds that no test takes
+CUDA = "/usr/local/cuda/bin"  # where its tools lie, also where the search path does not lead to them
 
 
 def kernel_tests(bench: Bench) -> None:
-    """The tests of kernels and products, one after the other."""
+    """The tests of kernels and products."""
     _pytest(bench, "tests", KERNELS, played="every_kernel and gelu and float32")
 
 
 def reference_tests(bench: Bench) -> None:
     """The reference, with arrays of CuPy."""
-    _pytest(bench, "reference", REFERENCE, played="known_gelu", workers=WORKERS)
+    _pytest(bench, "reference", REFERENCE, played="known_gelu")
 
 
 def ladder_tests(bench: Bench) -> None:
     """The kernels to learn CUDA from."""
-    _pytest(bench, "rungs", LADDER, played="product_1", workers=WORKERS)
+    _pytest(bench, "rungs", LADDER, played="product_1")
 
 
 def other_tests(bench: Bench) -> None:
     """All that is left."""
-    _pytest(bench, "rest", OTHERS, played="takes_it_for_a_gpu", workers=WORKERS)
+    _pytest(bench, "rest", OTHERS, played="takes_it_for_a_gpu")
 
 
-def _pytest(bench: Bench, name: str, files: tuple[str, ...], played: str, workers: int = 0) -> None:
-    """Run the tests of some files that are marked `gpu`. Raises AssertionError where one fails.
+def _pytest(bench: Bench, name: str, files: tuple[str, ...], played: str) -> None:
+    """Run the tests of some files that are marked `gpu`, several at a time where pytest-xdist is installed.
 
-    played: on a processor, words in the names of a few tests that play kernels.
-    workers: so many tests at a time, where pytest-xdist is installed.
+    played: on a processor, words in the names of a few tests that play kernels. Raises AssertionError where one fails.
     """
     selected = ["-m", "gpu"] if bench.on_gpu else ["-m", "not gpu and not parity", "-k", played]
     command = [sys.executable, "-m", "pytest", *files, *selected, "-q", "--tb=short", "--no-summary", "--maxfail=25"]
     command += ["-p", "no:cacheprovider", "-p", "benchmarks.gpu_parts.at_once"]
+    command += ["-o", f"faulthandler_timeout={HANGS}"]  # where a test waits for ever its place is printed
     with contextlib.suppress(ImportError):
         import xdist  # noqa: F401
 
-        command += ["-n", str(1 if bench.quick else workers)] if workers else []
+        command += ["-n", str(1 if bench.quick else WORKERS)]
     row = {}
     with _started(command) as process:
         for line in process.stdout:
@@ -98,11 +100,11 @@ def synccheck(bench: Bench) -> None:
 
 def _sanitizer(bench: Bench, tool: str, *options: str) -> None:
     """One of its tools on a small training. Where there is no compute-sanitizer the training alone is run."""
-    if not shutil.which("compute-sanitizer"):
+    program = found_tool("compute-sanitizer")
+    if not program:
         every_kernel(bench)
-        print("there is no compute-sanitizer here: every kernel ran without it")
-        return
-    command = ["compute-sanitizer", "--tool", tool, *options, "--print-limit", "20"]
+        raise Skipped("there is no compute-sanitizer here: every kernel ran without it")
+    command = [program, "--tool", tool, *options, "--print-limit", "20"]
     command += [sys.executable, str(machine.ROOT / "benchmarks" / "gpu.py")]
     command += ["--device", bench.device, "--work", "checks.every_kernel", *(["--quick"] if bench.quick else [])]
     errors = None
@@ -114,6 +116,11 @@ def _sanitizer(bench: Bench, tool: str, *options: str) -> None:
     assert errors is not None, f"{tool}: no answer: it does not work on this machine, as on some virtual ones"
     bench.note(tool, errors=errors)
     assert process.returncode == 0 and errors == 0, f"{tool}: {errors} errors, exit status {process.returncode}"
+
+
+def found_tool(name: str) -> str | None:
+    """Where a tool of CUDA is; None where there is none."""
+    return shutil.which(name) or shutil.which(name, path=CUDA)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """The machine: its libraries, its GPU, and how fast it copies and multiplies."""
 
 import contextlib
-import ctypes
 import importlib.metadata
 import platform
 import sys
@@ -47,7 +46,4 @@ def _about_the_gpu() -> None:
     print(f"{gpu.device_name('cuda')}, compute capability {capability}, {units} multiprocessors, {size:.0f} GB")
     print(f"{cache} MiB of L2 cache, at most {shared} bytes of shared memory for a block")
     print(f"driver {gpu.cupy.cuda.runtime.driverGetVersion()}, runtime {gpu.cupy.cuda.runtime.runtimeGetVersion()}")
-    library = cublaslt._load()
-    version = ctypes.CDLL(library._name).cublasLtGetVersion
-    version.restype = ctypes.c_size_t
-    print(f"cuBLASLt {version()}: {library._name}")
+    print(f"cuBLASLt {cublaslt.version()}: {cublaslt._library()._name}")

@@ -2,13 +2,13 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 
 import machine
 
 from gpu_parts.bench import Bench, Skipped, gradients
+from gpu_parts.checks import found_tool
 from minigpt import ops
 from minigpt.nn.optim import AdamW
 
@@ -50,10 +50,11 @@ def lessons(bench: Bench) -> None:
 
 def ncu(bench: Bench) -> None:
     """Occupancy, throughput and stalls of the kernels of a step."""
-    if not bench.on_gpu or not shutil.which("ncu"):
+    program = found_tool("ncu")
+    if not bench.on_gpu or not program:
         raise Skipped("there is no ncu, or no GPU")
     sections = ("SpeedOfLight", "Occupancy", "WarpStateStats", "LaunchStats")
-    command = ["ncu", "--clock-control", "none", "-k", PROFILED, "-c", str(LAUNCHES)]
+    command = [program, "--clock-control", "none", "-k", PROFILED, "-c", str(LAUNCHES)]
     for section in sections:
         command += ["--section", section]
     script = str(machine.ROOT / "benchmarks" / "gpu.py")

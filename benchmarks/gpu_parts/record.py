@@ -16,7 +16,8 @@ from pathlib import Path
 
 import machine
 
-from gpu_parts.plan import Part
+from gpu_parts.plan import TO_DO, Part
+from minigpt.device import gpu
 
 NAME = "gpu"
 
@@ -40,6 +41,24 @@ def commit(root: Path = machine.ROOT) -> str:
     return done.stdout.strip() or "unknown"
 
 
+def is_compiled(part: Part) -> bool:
+    """Has this part compiled every kernel, as they are now, on this machine?"""
+    path = _compiled()
+    return path is not None and path.is_file() and path.read_text(encoding="utf-8") == digest(part)
+
+
+def note_compiled(part: Part) -> None:
+    """It has: say so beside the kernels."""
+    path = _compiled()
+    if path is not None:
+        path.write_text(digest(part), encoding="utf-8")
+
+
+def _compiled() -> Path | None:
+    folder = gpu.kernel_folder()
+    return None if folder is None else Path(folder) / "minigpt_compiled"
+
+
 class Record:
     """The file of results in a folder; None: nothing is read and nothing is written. device: the name of the GPU.
 
@@ -56,9 +75,8 @@ class Record:
 
     def state(self, part: Part) -> str:
         """ "done", where it need not be measured again, or "to do"."""
-        known = self.kept().get("parts", {}).get(part.name, {})
-        same = known.get("device") == self.device and known.get("code") == digest(part)
-        return "done" if same and known.get("outcome") == "done" else "to do"
+        known = self.parts().get(part.name, {})
+        return "done" if known.get("outcome") == "done" and known["code"] == digest(part) else TO_DO
 
     def keep(self, part: Part, outcome: str, seconds: float, rows: dict[str, dict]) -> None:
         """Keep the rows of a part, however it ended, and how it ended."""
@@ -76,6 +94,11 @@ class Record:
         if self.path is None or not self.path.is_file():
             return {}
         return json.loads(self.path.read_text(encoding="utf-8"))
+
+    def parts(self) -> dict[str, dict]:
+        """How the parts ended on this device."""
+        parts = self.kept().get("parts", {})
+        return {name: part for name, part in parts.items() if part["device"] == self.device}
 
     def rows(self) -> dict[str, dict]:
         """The rows that were measured on this device."""

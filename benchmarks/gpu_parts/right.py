@@ -30,8 +30,9 @@ def right(bench: Bench) -> None:
     for name, check in checks.items():
         try:
             check(bench)
-        except AssertionError as error:
-            print(f"WRONG: {name}: {error}", flush=True)
+        except Exception as error:  # out of memory, perhaps: the others can be made
+            kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+            print(f"WRONG: {name}: {kind}{error}", flush=True)
             wrong.append(name)
         bench.free()
     print("kinds of products in which cuBLASLt failed:", products.FAILED or "none")

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from gpu_parts.plan import Part
 
 SCRIPT = machine.ROOT / "benchmarks" / "gpu.py"
 INTERRUPTED = "interrupted"
+RUNNING = "running"  # and where that is what is kept: everything was killed meanwhile
+ANSWERS = 60  # seconds in which a GPU is found, or is not
 SKIPPED = 3  # the exit status of a part that cannot be played here
 GRACE = 5  # seconds between the signal to end and the signal to kill
 WIDTH = 220  # of a line that is shown; the log has all of it
@@ -32,7 +35,10 @@ raise SystemExit(bool(problem))
 
 
 class Ended(NamedTuple):
-    """How a part ended ("done", "failed", "skipped", "out of time", "interrupted"), and the rows it has measured."""
+    """How a part ended ("done", "failed", "skipped", "out of time", "interrupted"), and the rows it has measured.
+
+    "running" while it has not ended.
+    """
 
     outcome: str
     seconds: float
@@ -43,11 +49,25 @@ def device_name(device: str) -> str:
     """The name of the GPU, from another process: this one never uses it. Exits with the cause where there is none."""
     if device == "cpu":
         return "CPU"
-    done = subprocess.run([sys.executable, "-c", ABOUT], cwd=machine.ROOT, capture_output=True, text=True)
+    command = [sys.executable, "-c", ABOUT]
+    try:
+        done = subprocess.run(command, cwd=machine.ROOT, capture_output=True, text=True, timeout=ANSWERS)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"no GPU can be used: no answer in {ANSWERS} s\n{_what_is_here()}")
     said = (done.stdout or done.stderr).strip().splitlines()[-1:]
     if done.returncode:
-        sys.exit(f"no GPU can be used: {' '.join(said)}")
+        sys.exit(f"no GPU can be used: {' '.join(said)}\n{_what_is_here()}")
     return said[0]
+
+
+def _what_is_here() -> str:
+    """The packages, and what the driver says: with them the cause can be found when the machine is gone."""
+    try:
+        done = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=ANSWERS)
+        driver = done.stdout + done.stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        driver = f"nvidia-smi: {error}"
+    return f"{machine.versions()}\n{driver}"
 
 
 class Log:
@@ -72,16 +92,32 @@ class Runner:
         self.options, self.log = options, log
         self.process: subprocess.Popen | None = None
 
-    def run(self, part: Part, limit: float) -> Ended:
-        """Run a part for at most so many seconds, and show each line when the part prints it."""
+    def run(self, part: Part, limit: float, keep: Callable[[Ended], None] = lambda so_far: None) -> Ended:
+        """Run a part for at most so many seconds, and show each line when the part prints it.
+
+        keep: is told the rows so far whenever there are more, so that they are kept even where all of this is killed.
+        """
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
-            rows = Path(folder) / "rows.json"
-            outcome = self._outcome([*self.options, "--work", part.runs, "--rows", str(rows)], limit)
-            found = json.loads(rows.read_text(encoding="utf-8")) if rows.is_file() else {}
-        return Ended(outcome, time.monotonic() - began, found)
+            path = Path(folder) / "rows.json"
+            seen: dict[str, dict] = {}
 
-    def _outcome(self, options: list[str], limit: float) -> str:
+            def so_far(outcome: str) -> Ended:
+                rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+                return Ended(outcome, time.monotonic() - began, rows)
+
+            def show(line: str) -> None:
+                nonlocal seen
+                self.log.say(line)
+                now = so_far(RUNNING)
+                if now.rows != seen:
+                    seen = now.rows
+                    keep(now)
+
+            outcome = self._outcome([*self.options, "--work", part.runs, "--rows", str(path)], limit, show)
+            return so_far(outcome)
+
+    def _outcome(self, options: list[str], limit: float, show: Callable[[str], None]) -> str:
         path = os.pathsep.join(filter(None, (str(machine.ROOT), os.environ.get("PYTHONPATH"))))
         environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": path}  # what it starts finds the package too
         own_group = {"start_new_session": True} if hasattr(os, "killpg") else {}  # so its children end with it
@@ -89,7 +125,7 @@ class Runner:
             [sys.executable, str(SCRIPT), *options], cwd=machine.ROOT, env=environment, text=True, errors="replace",
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **own_group,
         )  # fmt: skip
-        shown = threading.Thread(target=self._show, args=[self.process.stdout], daemon=True)
+        shown = threading.Thread(target=_show, args=[self.process.stdout, show], daemon=True)
         shown.start()
         try:
             status = self.process.wait(limit)
@@ -101,11 +137,6 @@ class Runner:
             self.end()
             shown.join(GRACE)
         return {0: "done", SKIPPED: "skipped"}.get(status, "failed")
-
-    def _show(self, output) -> None:
-        """Every line, until nothing can come any more."""
-        for line in output:
-            self.log.say(line.rstrip("\n") or " ")
 
     def end(self) -> None:
         """End the part that is running, if there is one, and all that it has started."""
@@ -123,6 +154,12 @@ class Runner:
         self.process.wait()
         _wait_for_group(self.process.pid)
         self.process = None
+
+
+def _show(output: Iterable[str], show: Callable[[str], None]) -> None:
+    """Every line, until nothing can come any more."""
+    for line in output:
+        show(line.rstrip("\n") or " ")
 
 
 def _wait_for_group(number: int) -> None:

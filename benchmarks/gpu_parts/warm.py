@@ -13,12 +13,13 @@ from concurrent import futures
 
 import kernel_variants
 
-from gpu_parts import checks
+from gpu_parts import checks, plan, record
 from gpu_parts.bench import Bench
 from minigpt.device import gpu
 from minigpt.ops.cuda import kernels, ladder
 
 MOST = 12  # processes: each holds some memory of the GPU
+SLOW = 50  # seconds in which every source should be compiled
 
 
 def warm(bench: Bench) -> None:
@@ -33,6 +34,8 @@ def warm(bench: Bench) -> None:
         else:
             print(f"{len(sources)} sources: there is no GPU to compile them for")
     checks.every_kernel(bench)
+    if bench.on_gpu:
+        record.note_compiled(*plan.chosen([plan.WARM], None))
     assert not wrong, f"not compiled: {', '.join(wrong)}"
 
 
@@ -62,10 +65,16 @@ def every_source(tensor_cores: bool) -> dict[str, str]:
 
 
 def compiled(sources: dict[str, str], function: Callable[[str], object], pool: futures.Executor) -> list[str]:
-    """Call the function with each text, in several processes. Returns the names of those for which it raises."""
+    """Call the function with each text, in several processes. Returns the names of those for which it raises.
+
+    Those that take long are named, and waited for: at the limit of the part everything ends.
+    """
     wrong = []
     waiting = {pool.submit(function, text): name for name, text in sources.items()}
-    for future in futures.as_completed(waiting):
+    ended, slow = futures.wait(waiting, SLOW)
+    for future in slow:
+        print(f"not compiled after {SLOW} s: {waiting[future]}", flush=True)
+    for future in (*ended, *futures.as_completed(slow)):
         problem = future.exception()
         if problem:
             print(f"FAILED {waiting[future]}: {type(problem).__name__}: {problem}", flush=True)
