@@ -13,6 +13,8 @@ from concurrent import futures
 from pathlib import Path
 from types import SimpleNamespace
 
+import cuda_on_cpu
+import gpu_on_cpu
 import numpy as np
 import pytest
 
@@ -27,6 +29,7 @@ from gpu_parts import (  # noqa: E402
     at_once,
     bench,
     checks,
+    facts,
     phases,
     plan,
     predictions,
@@ -40,6 +43,7 @@ from gpu_parts import (  # noqa: E402
 
 from minigpt import ops  # noqa: E402
 from minigpt.errors import InputError  # noqa: E402
+from minigpt.ops.cuda import cublaslt, kernels  # noqa: E402
 
 NAMES = [part.name for part in plan.PARTS]
 NEED_A_GPU = {"nccl", "ncu"}
@@ -191,6 +195,49 @@ def test_every_part_is_played(name, tmp_path):
     found = {path.name for path in tmp_path.iterdir()}
     assert always <= found <= always | set(part.writes)
     assert "host_cost.json" in found or name != "host"
+
+
+class Event:
+    """A moment, by the clock of the processor."""
+
+    def record(self) -> None:
+        self.moment = time.perf_counter()
+
+
+@pytest.fixture
+def gpu_on_a_processor(monkeypatch):
+    """A Bench that takes this processor for a GPU: stand-ins for CuPy, its compiler and its clock. No PyTorch."""
+    pytest.importorskip("ml_dtypes")
+    if cuda_on_cpu.problem():
+        pytest.skip(cuda_on_cpu.problem())
+    put = monkeypatch.setattr
+    gpu_on_cpu.install(put)
+    about = {"name": b"a GPU", "totalGlobalMem": 1, "l2CacheSize": 1, "sharedMemPerBlockOptin": 1}
+    about["multiProcessorCount"] = 1
+    runtime, cuda = bench.gpu.cupy.cuda.runtime, bench.gpu.cupy.cuda
+    put(runtime, "getDeviceProperties", lambda device: about, raising=False)
+    put(runtime, "driverGetVersion", lambda: 13000, raising=False)
+    put(runtime, "runtimeGetVersion", lambda: 13000, raising=False)
+    put(cuda, "Event", Event, raising=False)
+    put(cuda, "get_elapsed_time", lambda first, last: 1e3 * (last.moment - first.moment), raising=False)
+    put(cuda, "set_allocator", lambda malloc: None, raising=False)
+    put(bench.gpu.cupy.get_default_memory_pool(), "malloc", None, raising=False)
+    put(cublaslt, "_library", lambda: SimpleNamespace(_name="libcublasLt.so.13", cublasLtGetVersion=lambda: 130000))
+    put(machine, "median_seconds", lambda function, wait, *more: machine.seconds(function))
+    put(right, "STEPS", 2)
+    put(steps, "WAYS", dict.fromkeys(steps.WAYS, []))
+    yield bench.Bench("cuda", True, [2])
+    kernels._compiled.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the stand-in for graphs records no kernel: numbers of nothing
+@pytest.mark.parametrize("part", [facts.facts, right.right, phases.phases, steps.bfloat16, steps.float32,
+                                  checks.every_kernel])  # fmt: skip
+def test_what_a_part_does_on_a_gpu_alone_is_played_too(part, gpu_on_a_processor):
+    """A mistake there would cost the first day that part."""
+    part(gpu_on_a_processor)
+    assert gpu_on_a_processor.rows
 
 
 def test_a_quick_look_writes_a_log_alone_where_no_folder_is_given(tmp_path):
