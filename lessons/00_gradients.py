@@ -7,8 +7,8 @@
 # that decides whether a gradient is right. And you will see a gradient with the wrong sign, seven
 # times too large, pass a careless check.
 #
-# Reading: 55 minutes. Running: 2 to 5 seconds. Before it: the derivative of a function of one
-# variable, and NumPy arrays.
+# Reading: 30 minutes for the core, 85 minutes for all of it. Running: 2 to 5 seconds. Before it:
+# the derivative of a function of one variable, and NumPy arrays.
 #
 # Papers: Rumelhart, Hinton and Williams 1986 (Nature 323, equations 4 to 7): how errors travel
 # backwards. Baydin et al. 2018 (JMLR 18), section 3.2: the same for any program, which is called
@@ -39,9 +39,7 @@ def tiny_loss(w, b, x=3.0, target=4.0):
 
 before, after = tiny_loss(w=2.0, b=-1.0), tiny_loss(w=2.001, b=-1.0)
 slope = (after - before) / 0.001
-print(f"loss at w = 2:     {before:.6f}")
-print(f"loss at w = 2.001: {after:.6f}")
-print(f"slope:             {slope:.3f}")
+print(f"loss at w = 2: {before:.6f}, at w = 2.001: {after:.6f}; slope: {slope:.3f}")
 assert abs(slope - 6) < 0.01, "the slope with respect to w is 6 (section 2)"
 
 years = 116_534_784 / (365.25 * 24 * 3600)
@@ -106,6 +104,89 @@ plot.save(graph.figure, "00_graph.png")
 # - the **local gradient**: the derivative of its own output with respect to its own input.
 #
 # Their product is the gradient of its input. A box needs to know nothing about the other boxes.
+#
+# And this is the graph above, as a program:
+
+# %%
+w, x, b, target = 2.0, 3.0, -1.0, 4.0
+h = w * x
+s = h + b
+e = s - target
+loss = e**2
+
+dloss = 1.0  # the loss grows exactly as fast as the loss
+de = dloss * 2 * e  # loss = e ** 2
+ds = de * 1  # e = s - target
+dh, db = ds * 1, ds * 1  # s = h + b
+dw, dx = dh * x, dh * w  # h = w * x
+print("value    ", {"h": h, "s": s, "e": e, "loss": loss})
+print("gradient ", {"dh": dh, "ds": ds, "de": de, "dw": dw, "dx": dx, "db": db})
+assert (dw, dx, db) == (6, 4, 2), "the red numbers of the picture"
+assert abs(dw - slope) < 0.01, "the chain rule agrees with the direct way"
+
+# %% [markdown]
+# One backward pass gave *all* gradients. The direct way needs one run for each.
+#
+# ### Two paths
+#
+# Now a value that is used twice. Let out = a c with a = u² and c = 3u, at u = 2.
+#
+# If u grows by a small $\epsilon$, then a grows by $2u\,\epsilon$ *and* c grows by $3\epsilon$.
+# Both changes reach `out`, and small changes add. So the chain rule with two paths is a sum, with
+# one term for each path:
+#
+# $$
+# \frac{\partial\,\text{out}}{\partial u}
+#   = \frac{\partial\,\text{out}}{\partial a} \frac{\partial a}{\partial u}
+#   + \frac{\partial\,\text{out}}{\partial c} \frac{\partial c}{\partial u}
+#   = 6 \cdot 4 + 4 \cdot 3 = 36
+# $$
+#
+# **The gradient of a value that is used several times is the sum of the gradients from all its
+# uses.** It is easy to forget one of them when a backward pass is written by hand.
+#
+# Two special cases occur in every model:
+#
+# - **A copy goes forward, a sum comes back.** If one bias is added to five rows, it is used five
+#   times. Its gradient is the sum over the five rows.
+# - **A sum goes forward, a copy comes back.** In z = e1 + e2 + e3 each local gradient is 1. So each
+#   of the three gets a copy of dz.
+
+# %% [markdown] tags=["deeper"]
+# ### Two paths: a picture, and the direct way
+
+# %%
+two = plot.Diagram(8, 3.3, "u is used twice: its gradient is the sum, 24 + 12 = 36")
+u_box = two.box(0.8, 1.6, "u = 2", "tab:green", width=1.0)
+square = two.box(3.2, 2.5, "a = u²", width=1.2)
+triple = two.box(3.2, 0.6, "c = 3u", width=1.2)
+product = two.box(5.8, 1.6, "out = a c", width=1.5)
+for start, end in ((u_box, square), (u_box, triple), (square, product), (triple, product)):
+    two.arrow(start, end)
+two.arrow(product, (7.9, 1.6))
+for place, black in (((4.5, 2.45), "4"), ((4.5, 0.72), "6"), ((7.2, 1.85), "24")):
+    two.text(*place, black, size=16)
+for place, red in (((4.35, 1.83), "6"), ((4.35, 1.4), "4"), ((7.2, 1.3), "1")):
+    two.text(*place, red, "tab:red", size=16)
+for place, red in (((1.4, 2.4), "6 · 2u = 24"), ((1.4, 0.8), "4 · 3 = 12")):
+    two.text(*place, red, "tab:red", size=14)
+plot.save(two.figure, "00_two_paths.png")
+
+# %%
+def out_of(u):
+    return u**2 * (3 * u)
+
+
+u = 2.0
+path_a = 3 * u * (2 * u)  # upstream gradient c, local gradient 2u
+path_c = u**2 * 3  # upstream gradient a, local gradient 3
+direct = (out_of(u + 1e-6) - out_of(u)) / 1e-6
+print(f"through a {path_a:g}, through c {path_c:g}, sum {path_a + path_c:g}; direct {direct:.3f}")
+assert abs(path_a + path_c - direct) < 1e-3, "the sum of both paths is the derivative"
+
+# %% [markdown] tags=["deeper"]
+# ### The local gradients of this book's operations
+#
 # These are the local gradients of the operations that this book uses most:
 #
 # | operation | local gradients |
@@ -140,85 +221,6 @@ for name, (operation, gradient) in local_gradients.items():
     tried = (operation(0.7 + 1e-6) - operation(0.7)) / 1e-6
     print(f"{name:9}   {gradient(0.7):25.4f}   {tried:14.4f}")
     assert abs(gradient(0.7) - tried) < 1e-4, f"the local gradient of {name}"
-
-# %% [markdown]
-# And this is the graph above, as a program:
-
-# %%
-w, x, b, target = 2.0, 3.0, -1.0, 4.0
-h = w * x
-s = h + b
-e = s - target
-loss = e**2
-
-dloss = 1.0  # the loss grows exactly as fast as the loss
-de = dloss * 2 * e  # loss = e ** 2
-ds = de * 1  # e = s - target
-dh, db = ds * 1, ds * 1  # s = h + b
-dw, dx = dh * x, dh * w  # h = w * x
-print("value    ", {"h": h, "s": s, "e": e, "loss": loss})
-print("gradient ", {"dh": dh, "ds": ds, "de": de, "dw": dw, "dx": dx, "db": db})
-assert (dw, dx, db) == (6, 4, 2), "the red numbers of the picture"
-assert abs(dw - slope) < 0.01, "the chain rule agrees with the direct way"
-
-# %% [markdown]
-# One backward pass gave *all* gradients. The direct way needs one run for each.
-#
-# ### Two paths
-#
-# Now a value that is used twice. Let out = a c with a = u² and c = 3u, at u = 2:
-
-# %%
-two = plot.Diagram(8, 3.3, "u is used twice: its gradient is the sum, 24 + 12 = 36")
-u_box = two.box(0.8, 1.6, "u = 2", "tab:green", width=1.0)
-square = two.box(3.2, 2.5, "a = u²", width=1.2)
-triple = two.box(3.2, 0.6, "c = 3u", width=1.2)
-product = two.box(5.8, 1.6, "out = a c", width=1.5)
-for start, end in ((u_box, square), (u_box, triple), (square, product), (triple, product)):
-    two.arrow(start, end)
-two.arrow(product, (7.9, 1.6))
-for place, black in (((4.5, 2.45), "4"), ((4.5, 0.72), "6"), ((7.2, 1.85), "24")):
-    two.text(*place, black, size=16)
-for place, red in (((4.35, 1.83), "6"), ((4.35, 1.4), "4"), ((7.2, 1.3), "1")):
-    two.text(*place, red, "tab:red", size=16)
-for place, red in (((1.4, 2.4), "6 · 2u = 24"), ((1.4, 0.8), "4 · 3 = 12")):
-    two.text(*place, red, "tab:red", size=14)
-plot.save(two.figure, "00_two_paths.png")
-
-# %% [markdown]
-# If u grows by a small $\epsilon$, then a grows by $2u\,\epsilon$ *and* c grows by $3\epsilon$.
-# Both changes reach `out`, and small changes add. So the chain rule with two paths is a sum, with
-# one term for each path:
-#
-# $$
-# \frac{\partial\,\text{out}}{\partial u}
-#   = \frac{\partial\,\text{out}}{\partial a} \frac{\partial a}{\partial u}
-#   + \frac{\partial\,\text{out}}{\partial c} \frac{\partial c}{\partial u}
-#   = 6 \cdot 4 + 4 \cdot 3 = 36
-# $$
-#
-# **The gradient of a value that is used several times is the sum of the gradients from all its
-# uses.** It is easy to forget one of them when a backward pass is written by hand.
-
-# %%
-def out_of(u):
-    return u**2 * (3 * u)
-
-
-u = 2.0
-path_a = 3 * u * (2 * u)  # upstream gradient c, local gradient 2u
-path_c = u**2 * 3  # upstream gradient a, local gradient 3
-direct = (out_of(u + 1e-6) - out_of(u)) / 1e-6
-print(f"through a {path_a:g}, through c {path_c:g}, sum {path_a + path_c:g}; direct {direct:.3f}")
-assert abs(path_a + path_c - direct) < 1e-3, "the sum of both paths is the derivative"
-
-# %% [markdown]
-# Two special cases occur in every model:
-#
-# - **A copy goes forward, a sum comes back.** If one bias is added to five rows, it is used five
-#   times. Its gradient is the sum over the five rows.
-# - **A sum goes forward, a copy comes back.** In z = e1 + e2 + e3 each local gradient is 1. So each
-#   of the three gets a copy of dz.
 
 # %% [markdown]
 # ## 3. Softmax: forward and backward, line by line
@@ -286,7 +288,9 @@ def softmax_lines_backward(dout, v):
 results = lines.check(softmax_lines, softmax_lines_backward, scores)
 assert all(result.word == "happy" for result in results), "each line of the backward pass is right"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
+# ### A forgotten path is named
+#
 # Suppose that we forget the second path. Then the tool names the first gradient that is wrong.
 # After "it undoes" it prints the forward lines to which this gradient belongs:
 
@@ -309,7 +313,44 @@ assert verdicts == {"de": "wrong", "dx": "wrong"}, "de lacks its second path"
 # The last line of each table says which values of the forward pass the backward pass has read: e
 # and z. They were computed in the forward pass, which has finished. The gradient is computed
 # *later*, when the rest of the model has run. Between the two, **e and z must be stored
-# somewhere**. Here are three simple possibilities.
+# somewhere**.
+#
+# The forward function gives them to its caller: it returns, with its result, everything that its
+# backward function needs. This is the **cache**. A cache is a value: no later *forward* changes it,
+# there can be as many caches as there are calls, and its memory is free when the caller drops it.
+# (It refers to its arrays. So no array may be changed in place between forward and backward.) This
+# is how all operations of this book work:
+
+# %%
+def softmax_forward(x):
+    """x (*,N) -> out (*,N)"""
+    e = np.exp(x)
+    z = e.sum(axis=-1, keepdims=True)
+    return e / z, (e, z)
+
+
+def softmax_backward(dout, cache):
+    """dout (*,N) -> dx (*,N)"""
+    e, z = cache
+    # out = e / z
+    de = dout / z
+    dz = -(dout * e / z**2).sum(axis=-1, keepdims=True)
+    # z = e.sum(axis=-1, keepdims=True)
+    de = de + dz
+    # e = np.exp(x)
+    return de * e
+
+
+dout = np.random.default_rng(1).normal(size=(T, C))
+_, first_cache = softmax_forward(scores)
+dx_cache = softmax_backward(dout, first_cache)
+print("the first row of dx:", dx_cache[0].round(3))
+assert np.allclose(dx_cache.sum(axis=-1), 0), "the same number added to all scores changes nothing"
+
+# %% [markdown] tags=["deeper"]
+# ### Two other places, and what is wrong with them
+#
+# Where else could e and z be stored?
 #
 # **1. Store nothing, and compute everything again.** GPT-1 has 12 *blocks*: equal groups of
 # operations, one after the other. For the values inside block 12 we need its input, so we run
@@ -337,7 +378,6 @@ class SoftmaxObject:
         return (dout / self.z + dz) * self.e
 
 
-dout = np.random.default_rng(1).normal(size=(T, C))
 validation = np.random.default_rng(2).normal(size=(T, C))
 layer = SoftmaxObject()
 layer.forward(scores)
@@ -347,6 +387,7 @@ layer.forward(validation)
 dx_after = layer.backward(dout)
 print("one forward, then backward:  ", dx_alone[0].round(3))
 print("two forwards, then backward: ", dx_after[0].round(3))
+assert np.allclose(dx_alone, dx_cache, rtol=0, atol=1e-14), "alone, it is as good as a cache"
 assert np.abs(dx_alone - dx_after).max() > 0.05, "the object lost the first batch, without an error"
 
 # %% [markdown]
@@ -355,11 +396,7 @@ assert np.abs(dx_alone - dx_after).max() > 0.05, "the object lost the first batc
 # (section 3.3 of the paper). And it uses its table of token vectors (lesson 01) twice, for input
 # and for output.
 #
-# **3. Give them to the caller.** The forward function returns, with its result, everything that
-# the backward function will need. We call it the **cache**. It is a value: no later *forward*
-# changes it, there can be as many caches as there are calls, and its memory is free when the
-# caller drops it. (It refers to its arrays. So no array may be changed in place between forward
-# and backward.) This is how all operations of this book work:
+# A value that is handed on has none of these faults:
 
 # %%
 interface = plot.Diagram(9, 3.2, "Each forward hands its cache to its own backward")
@@ -378,33 +415,12 @@ interface.arrow(above[2], loss_box)
 interface.arrow(loss_box, below[2], color="tab:red")
 plot.save(interface.figure, "00_cache.png")
 
-# %%
-def softmax_forward(x):
-    """x (*,N) -> out (*,N)"""
-    e = np.exp(x)
-    z = e.sum(axis=-1, keepdims=True)
-    return e / z, (e, z)
+softmax_forward(validation)
+assert np.array_equal(softmax_backward(dout, first_cache), dx_cache), "the first cache is unchanged"
 
-
-def softmax_backward(dout, cache):
-    """dout (*,N) -> dx (*,N)"""
-    e, z = cache
-    # out = e / z
-    de = dout / z
-    dz = -(dout * e / z**2).sum(axis=-1, keepdims=True)
-    # z = e.sum(axis=-1, keepdims=True)
-    de = de + dz
-    # e = np.exp(x)
-    return de * e
-
-
-_, first_cache = softmax_forward(scores)
-_, second_cache = softmax_forward(validation)
-dx_cache = softmax_backward(dout, first_cache)
-print("with caches, the gradient of the first batch:", dx_cache[0].round(3))
-assert np.array_equal(dx_cache, dx_alone), "a second forward changes nothing"
-
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
+# ### Two operations in a row are one
+#
 # Two operations in a row are one operation again: forward in order, backward in reverse, and the
 # cache holds the caches of the parts. A whole GPT-1 is built in this way. Here is a softmax whose
 # scores are first multiplied by a gain `g`, a parameter with one number for each column:
@@ -463,9 +479,12 @@ assert np.allclose(dx_collapsed, dx_cache, rtol=0, atol=1e-14), "both forms agre
 # %% [markdown]
 # So **a cache is a choice**: what is stored depends on how the backward pass is written. Later
 # lessons make such choices to save memory.
+
+# %% [markdown] tags=["deeper"]
+# ### The Jacobian
 #
-# Look at the same thing from another side. In a row of C scores, every input $x_j$ can change every
-# output $\mathrm{out}_i$. That makes C² local gradients. The matrix of all of them is the
+# Look at the collapsed form from another side. In a row of C scores, every input $x_j$ can change
+# every output $\mathrm{out}_i$. That makes C² local gradients. The matrix of all of them is the
 # **Jacobian** J of the operation. Softmax is a quotient, $\mathrm{out}_i = e_i / z$. Here $e_i$
 # changes only with $x_i$, but z changes with every $x_j$, because z is the sum of all
 # $e_j = \exp(x_j)$. The derivative of $e_i$ by $x_i$ is $e_i$, and that of z by $x_j$ is $e_j$. The
@@ -528,6 +547,29 @@ assert n_scores * 512 == 1_610_612_736, "each score has one for every score of i
 # Is a backward pass right? We compare it with the direct way of section 1, which knows nothing of
 # our formulas. This needs a loss, one number. For an operation without a loss we make one:
 # L = sum(out * dout), with any array `dout`. Its gradient with respect to `out` is exactly `dout`.
+#
+# `lines.check` has done this in section 3, with a *random* `dout`. Ones look more natural: then L
+# is simply the sum of the outputs. Here is our backward pass, and one that we have multiplied by
+# -7: wrong sign, wrong size.
+
+# %%
+print("dout     largest entry of dx   largest difference to the one times -7")
+apart = {}
+for name, upstream in (("ones", np.ones_like(scores)), ("random", dout)):
+    right = softmax_backward(upstream, first_cache)
+    apart[name] = np.abs(right - -7 * right).max()
+    print(f"{name:6}   {np.abs(right).max():19.1e}   {apart[name]:38.1e}")
+assert apart["ones"] < 1e-14, "with ones, right and wrong are the same"
+assert apart["random"] > 0.1, "with a random dout they are not"
+
+# %% [markdown]
+# With ones both are zero. **This is the surprise of the lesson.** Probabilities have the sum 1,
+# whatever the scores are. So the sum of the outputs never changes, its true gradient is zero, and
+# -7 times zero is zero: a check with ones compares zero with zero. LayerNorm (lesson 06) has the
+# same weakness: its outputs, before its gain, have the sum 0.
+
+# %% [markdown] tags=["deeper"]
+# ### How far an input is moved
 #
 # How far should we move an input? And on one side, or on both? The Taylor series says:
 #
@@ -670,12 +712,11 @@ for name, error in zip(("dx", "dg"), gained_errors, strict=True):
     print(f"softmax with a gain, {name}: relative error {error:.0e}, {word(error)}")
     assert error < 1e-9, f"{name} is right"
 
-# %% [markdown]
-# ### The first trap: a `dout` of ones
+# %% [markdown] tags=["deeper"]
+# ### The first trap again: a `dout` of ones, and a careless check
 #
-# `dout` can be any array. Ones look natural: then L is simply the sum of the outputs. Here is a
-# careless check with `np.allclose`, and a softmax backward that we have multiplied by -7: wrong
-# sign, wrong size.
+# Here is a careless check with `np.allclose`, and three backward passes: the right one, the one
+# times -7, and one that is always zero.
 
 # %%
 def spoiled_backward(dout, cache):
@@ -702,13 +743,11 @@ for name, backward in trials.items():
     assert (random_error < 1e-9) == (name == "right"), "our check finds both mistakes"
 
 # %% [markdown]
-# All three pass the check with ones. **This is the surprise of the lesson.** Probabilities have
-# the sum 1, whatever the scores are. So the sum of the outputs never changes, its true gradient
-# is zero, and -7 times zero is zero. The check compared zero with zero. LayerNorm (lesson 06) has
-# the same weakness: its outputs, before its gain, have the sum 0. With a *random* `dout` both
+# All three pass the check with ones: it compared zero with zero. With a *random* `dout` both
 # mistakes are found, by the careless check too: the ones were the cause. (The error of "times -7"
 # is 8/7: the difference is 8 times the true gradient, the larger of the two is 7 times.)
-#
+
+# %% [markdown] tags=["deeper"]
 # ### The second trap: to check where training starts
 #
 # Gains start at 1, and biases at 0, so that at first they change nothing. There, a backward pass
@@ -733,7 +772,7 @@ assert moved_error > 0.1, "away from 1 it can"
 # check in this book: **float64; central differences; $\epsilon = 10^{-5}$; a random `dout`;
 # parameters that have been moved away from where training starts.**
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library
 #
 # `minigpt.ops` is a table of such pairs. This is the softmax of the library:
@@ -791,7 +830,7 @@ print(gradcheck.table(forgetful_results))
 assert all(result.error < 1e-9 for result in right_results), "both gradients are right"
 assert [result.word for result in forgetful_results] == ["wrong", "happy"], "dx is wrong, dg right"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
 # - Rumelhart, Hinton and Williams have our upstream gradients in their equations 4 to 7. They use
@@ -810,7 +849,17 @@ assert [result.word for result in forgetful_results] == ["wrong", "happy"], "dx 
 #   *checkpointing*.
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 9. To keep
+#
+# - A box multiplies its upstream gradient by its local gradient; a value that is used several times
+#   gets the sum over all its uses.
+# - The forward pass returns a cache with what the backward pass needs, and the caller keeps it;
+#   what is in it is a choice: the softmax needs its probabilities alone.
+# - A backward pass is right when finite differences agree with it, in float64 and with a random
+#   `dout`.
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/00_gate.py`: a gate mixes two rows, out = a x + (1 - a) y. One value is used twice,
 #    and one is spread over a whole row. Write the backward pass. Run the file: it names your first
@@ -823,6 +872,5 @@ assert [result.word for result in forgetful_results] == ["wrong", "happy"], "dx 
 #    for all of dx, and how long does `softmax_backward` need? How do the two times grow with C?
 
 # %%
-worst = max(result.error for result in right_results)
-print(f"lesson 00: every check is happy (worst relative error {worst:.0e}), "
-      "and the planted mistakes were found")
+worst = max(result.error for result in results)
+print(f"lesson 00: every check is happy (worst relative error {worst:.0e})")

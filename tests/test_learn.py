@@ -33,7 +33,7 @@ def test_the_course_has_every_exercise_of_every_lesson():
     for lesson in course.lessons().values():
         numbers = [exercise.number for exercise in lesson.exercises if exercise.number]
         assert numbers == list(range(1, len(numbers) + 1)), lesson.number
-        assert lesson.title and 20 <= lesson.minutes <= 60
+        assert lesson.title and 20 <= lesson.core <= 60 and lesson.core <= lesson.minutes <= 100
 
 
 def test_every_exercise_has_hints_and_every_question_an_answer():
@@ -176,7 +176,7 @@ def test_status_counts_what_is_done_and_says_what_is_next(tmp_path, capsys):
     assert typed("status", "--folder", tmp_path) == 0
     said = capsys.readouterr().out
     assert "0 of 153 exercises are done" in said or "0 of " in said
-    assert f"Next: minigpt learn start 00 --folder {tmp_path}   (55 minutes to read)" in said
+    assert f"Next: minigpt learn start 00 --folder {tmp_path}   (30 minutes to read)" in said
     assert max(map(len, said.splitlines())) <= 100 + len(str(tmp_path))
     progress = Progress.load(tmp_path)
     for exercise in course.lesson("00").exercises:

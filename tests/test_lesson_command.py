@@ -7,7 +7,7 @@ import pytest
 
 from minigpt import plot
 from minigpt.cli.main import main
-from minigpt.learn import lesson
+from minigpt.learn import cells, lesson
 
 TEXT = '''# %% [markdown]
 # # Lesson 99: two numbers
@@ -24,6 +24,29 @@ print("first is", first)
 # %%
 print("sum", first + 2, __file__.endswith("99_sum.py"))
 '''
+
+
+PARTS = """# %% [markdown]
+# # Lesson 99: a core
+
+# %%
+first = 1
+
+# %% [markdown] tags=["deeper"]
+# ## 2. Deep
+
+# %%
+raise ValueError("not in the core")
+
+# %% [markdown]
+# ### Still deep
+
+# %% [markdown]
+# ## 3. The end
+
+# %%
+print("end", first)
+"""
 
 
 @pytest.fixture
@@ -105,3 +128,32 @@ def test_pictures_of_a_lesson_lie_beside_its_file(file, capsys):
     file.write_text(TEXT + "\nfrom minigpt import plot\nplot.save(plot.plt.figure(), '99_a.png')\n", encoding="utf-8")
     assert main(["lesson", str(file)]) == 0
     assert (file.parent / "figures" / "99_a.png").is_file() and not plot.plt.get_fignums()
+
+
+def test_the_core_leaves_deeper_parts_out_and_says_so(file, capsys, monkeypatch):
+    file.write_text(PARTS, encoding="utf-8")
+    assert main(["lesson", str(file), "--core"]) == 0
+    out = capsys.readouterr().out
+    assert "left out: 2. Deep (1 minutes)" in out and "raise" not in out and "Still deep" not in out
+    assert "cell 6 of 7" in out and "end 1\n" in out
+    assert out.endswith("1 of 2 minutes were the core\n")
+    assert main(["lesson", str(file)]) == 1  # the whole lesson runs them
+    answers(monkeypatch, "q")
+    assert main(["lesson", str(file), "--core", "--cell", "2"]) == 0
+    assert f"go on with: minigpt lesson {file} --core --cell 3" in capsys.readouterr().out
+
+
+def test_what_the_parts_of_a_lesson_are(file):
+    file.write_text(PARTS, encoding="utf-8")
+    found = cells.cells(file)
+    assert cells.deeper_parts(found) == [range(2, 5)]
+    assert [cell.title for cell in cells.core(found) if not cell.is_code] == ["Lesson 99: a core", "3. The end"]
+    assert cells.minutes_of(cells.Cell(1, True, ["a = 1", "", "b = 2"])) == 2 / 8 + 0.5
+    assert cells.minutes_of(cells.Cell(1, False, ["# one two", "#", "# three"])) == 3 / 130
+
+
+def test_a_deeper_part_begins_with_a_heading(file, capsys):
+    for marked in ('# %% [markdown] tags=["deeper"]\n# no heading', '# %% tags=["deeper"]\n## 2. a comment'):
+        file.write_text(f"{PARTS}\n{marked}\n", encoding="utf-8")
+        assert main(["lesson", str(file)]) == 2
+        assert f"{file}:23: a deeper part begins with a heading, in a cell of prose" in capsys.readouterr().err

@@ -2,8 +2,12 @@
 
 import json
 import math
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,12 +16,14 @@ from lesson_runs import is_of_site, run, run_once
 import minigpt
 from minigpt.cli.main import parser
 from minigpt.errors import InputError
+from minigpt.learn.cells import cells, deeper_parts
 from minigpt.learn.judging import check_file
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 EXERCISES = sorted((ROOT / "lessons" / "exercises").glob("*.py"))
 QUICK = ("05", "06")  # those of a few seconds; the others are slow tests
+QUICK_CORES = ("00",)  # a core that runs alone in less than two seconds
 
 
 def parameters():
@@ -80,21 +86,48 @@ def test_the_table_names_every_lesson():
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_a_lesson_the_readme_and_the_korean_edition_say_the_same_of_its_times(path):
     """Seconds to run are a range: on a quick machine, and on one that takes two and a half times as long."""
-    text = path.read_text(encoding="utf-8")
-    said = re.search(r"^# Reading: (\d+) minutes\. Running: (\d+) to (\d+) seconds\b", text, re.MULTILINE)
-    reading, least, most = map(int, said.groups())
+    head = " ".join(cells(path)[0].prose.split())
+    times = r"Reading: (?:(\d+) minutes for the core, )?(\d+) minutes(?: for all of it)?\. Running: (\d+) to (\d+) s"
+    kept, reading, least, most = re.search(times, head).groups()
+    least, most = int(least), int(most)
     assert 1.5 <= most / least <= 4 and most <= 240
     rows = (ROOT / "lessons" / "README.md").read_text(encoding="utf-8").splitlines()
     row = next(line for line in rows if line.startswith(f"| [`{path.name}`]"))
-    assert f"| {reading} min / {least} to {most} s |" in row
+    said = f"{kept} of {reading}" if kept else reading
+    assert f"| {said} min / {least} to {most} s |" in row
     korean = ROOT / "lessons" / "ko" / f"{path.stem}.md"
     if korean.exists():
-        assert f"읽기: {reading}분. 실행: {least}~{most}초" in korean.read_text(encoding="utf-8")
+        said = f"핵심 {kept}분, 전체 {reading}분" if kept else f"{reading}분"
+        assert f"읽기: {said}. 실행: {least}~{most}초" in korean.read_text(encoding="utf-8")
+
+
+def with_a_core() -> list:
+    """The lessons that have deeper parts; those whose core takes more than two seconds are slow tests."""
+    found = [path for path in LESSONS if deeper_parts(cells(path))]
+    quick = [path for path in found if path.name[:2] in QUICK_CORES]
+    return [*quick, *later([path for path in found if path not in quick])]
 
 
 def later(paths: list[Path]) -> list:
     """The same as parameters of tests that run with `-m slow`."""
     return [pytest.param(path, marks=pytest.mark.slow) for path in paths]
+
+
+@pytest.mark.parametrize("path", with_a_core(), ids=lambda path: path.stem)
+def test_a_core_runs_alone(path, tmp_path):
+    """In a fresh process, without the deeper parts: no name of theirs is missing, and no warning comes."""
+    file = shutil.copy(path, tmp_path)
+    for beside in path.parent.glob("[!0-9]*.py"):
+        shutil.copy(beside, tmp_path)
+    command = [sys.executable, "-W", "error", "-m", "minigpt", "lesson", file, "--core"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8"
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert done.stdout.count("left out: ") == len(deeper_parts(cells(path)))
+    assert f"\nlesson {path.name[:2]}: every check is happy" in done.stdout
+    assert re.search(r"\d+ of \d+ minutes were the core$", done.stdout.strip())
 
 
 @pytest.mark.parametrize("path", [*EXERCISES[:3], *later(EXERCISES[3:])], ids=lambda path: path.stem)

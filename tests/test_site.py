@@ -208,6 +208,40 @@ def test_a_quote_of_the_library_gets_its_language():
     assert made == "See:\n\n```python\n# minigpt/ops/reference/gelu.py\nx = 1\n\ny = 2\n```\n\nand on.\n"
 
 
+def test_what_is_deeper_is_a_fold_of_the_page_and_collapsed_in_the_notebook(tmp_path):
+    lessons, notebooks = part("lessons"), part("notebooks")
+    path = small_lesson(tmp_path, FOLDED)
+    notebook = lessons.read(path)
+    lessons.mark(notebook, path)
+    tags = [cell.metadata.get("tags", []) for cell in notebook.cells]
+    assert tags == [[], ["deeper"], ["deeper"], []]
+    heading = notebook.cells[1]
+    assert heading.metadata["jp-MarkdownHeadingCollapsed"] and heading.source == "## 1. Deep"
+    english, korean = (part("course").WORDS[language] for language in ("en", "ko"))
+    said = notebooks.to_take_home(notebook, english).cells[1].source
+    assert said == "## 1. Deep\n\n*Deeper: 1 minutes. The arrow beside this title shows and hides it.*"
+    assert "*더 깊이: 1분. 제목 옆의" in notebooks.to_take_home(notebook, korean).cells[1].source
+    made = notebooks.page(notebook, "facts", english)
+    assert made.cells[1].source == "## 1. Deep\n\n:::{container} deeper\nDeeper, 1 min\n:::"
+    assert heading.source == "## 1. Deep", "the notebook itself stays as it is"
+
+
+def test_a_marked_section_becomes_a_fold():
+    nodes = pytest.importorskip("docutils.nodes")
+    utils = pytest.importorskip("docutils.utils")
+    document = utils.new_document("a page")
+    section = nodes.section("", nodes.title("", "Deep"), nodes.container("", nodes.paragraph("", "Deeper, 1 min")))
+    section[1]["classes"] = ["deeper"]
+    section += nodes.paragraph("", "below")
+    document += [section, nodes.container("", nodes.paragraph("", "another"), classes=["facts"])]
+    part("folds").fold(None, document, "a page")
+    opened, title, minutes, below, closed = section.children
+    assert opened.astext() == '<details class="deeper"><summary>' and title.astext() == "Deep"
+    assert minutes.astext() == '<span class="minutes">Deeper, 1 min</span></summary>'
+    assert below.astext() == "below" and closed.astext() == "</details>"
+    assert len(document.children) == 2 and document[1].astext() == "another"
+
+
 def test_files_that_are_the_same_keep_their_time(tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     for folder, changed in ((old, "1"), (new, "2")):
@@ -241,6 +275,19 @@ def test_the_cache_is_another_one_when_something_changes_that_a_lesson_can_see(t
         (tmp_path / name).write_text("not seen by a running lesson", encoding="utf-8")
     assert digest(tmp_path) in seen
 
+
+FOLDED = """# %% [markdown]
+# # Lesson 98: a small one
+
+# %% [markdown] tags=["deeper"]
+# ## 1. Deep
+
+# %%
+print("deep")
+
+# %% [markdown]
+# ## 2. To keep
+"""
 
 LESSON = """# %% [markdown]
 # # Lesson 98: a small one

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from minigpt.cli.main import parser
-from minigpt.learn.cells import cells
+from minigpt.learn.cells import cells, deeper_parts
 from minigpt.learn.classroom.course import lessons
 from minigpt.learn.lessons import PATTERNS, find_lessons
 
@@ -60,22 +60,39 @@ def test_nothing_that_the_script_writes_is_out_of_date():
 @each_lesson
 def test_the_minutes_are_those_of_the_lesson(number):
     """Measured here once more, in another way: the lines of the file, from heading to heading."""
+    found = cells(lessons()[number].path)
+    parts = deeper_parts(found)
+    words, lines_a_minute, shown = (130, 8, 0.5) if parts else (150, 10, 0)
     of_section = {}
     title = ""
-    for cell in cells(lessons()[number].path):
+    for place, cell in enumerate(found):
+        column = any(place in part for part in parts)
         for line in cell.lines:
             heading = None if cell.is_code else re.fullmatch(r"# ## (\d+\. .*)", line)
             title = heading[1] if heading else title
-            spent = bool(line.strip()) / 10 if cell.is_code else len(line.replace("#", " # ").split()) / 150
-            of_section[title] = of_section.get(title, 0) + spent
+            spent = (
+                bool(line.strip()) / lines_a_minute if cell.is_code else len(line.replace("#", " # ").split()) / words
+            )
+            of_section.setdefault(title, [0, 0])[column] += spent
+        of_section[title][column] += shown * cell.is_code
     of_section.pop("")
-    rows = re.findall(r"^\| (\d+\. .*) \| (\d+) \|$", page(number), re.MULTILINE)
-    assert [title for title, _ in rows] == list(of_section)
-    for title, minutes in rows:
-        assert abs(int(minutes) - of_section[title]) <= 2, title
-    (total,) = re.findall(r"^\| to read it all \(the lesson says \d+\) \| (\d+) \|$", page(number), re.MULTILINE)
-    assert int(total) == sum(int(minutes) for _, minutes in rows)
-    assert abs(int(total) - lessons()[number].minutes) <= 6
+    rows = re.findall(r"^\| (\d+\. .*?) \| (\d+)(?: \| (\d+))? \|$", page(number), re.MULTILINE)
+    assert [row[0] for row in rows] == list(of_section)
+    for title, *minutes in rows:
+        for said, spent in zip(minutes, of_section[title], strict=True):
+            assert abs(int(said or 0) - spent) <= 2, title
+    sums = [sum(int(row[column] or 0) for row in rows) for column in (1, 2)]
+    lesson = lessons()[number]
+    if parts:
+        (total,) = re.findall(
+            r"^\| to read it .*core, (\d+) for all\) \| (\d+) \| (\d+) \|$", page(number), re.MULTILINE
+        )
+        assert list(map(int, total)) == [lesson.minutes, *sums]
+        assert abs(sums[0] - lesson.core) <= 0.12 * lesson.core
+    else:
+        (total,) = re.findall(r"^\| to read it all \(the lesson says \d+\) \| (\d+) \|$", page(number), re.MULTILINE)
+        assert int(total) == sums[0]
+    assert abs(sum(sums) - lesson.minutes) <= (0.11 * lesson.minutes if parts else 6)
 
 
 def test_whole_minutes_keep_the_sum():
@@ -171,7 +188,7 @@ def test_the_times_of_a_plan_add_up(name):
     assert not nothing and len(parts) == (13 if name.startswith("twelve") else 5)
     for rows, sums in parts:
         for number, reading, *_ in rows:
-            assert reading == lessons()[number].minutes, f"lesson {number}"
+            assert reading == lessons()[number].core, f"lesson {number}"
         assert sums == [sum(row[i] for row in rows) for i in range(1, len(rows[0]))]
     assert total == [sum(sums[i] for _, sums in parts) for i in range(len(total))]
 

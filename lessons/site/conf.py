@@ -6,6 +6,7 @@ from importlib.metadata import files
 from pathlib import Path
 
 import course
+import folds
 import narrow
 
 LANGUAGE = os.environ.get("MINIGPT_SITE_LANGUAGE", "en")
@@ -31,6 +32,7 @@ highlight_language = "none"
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["site.css", ("print.css", {"media": "print"})]
+html_js_files = ["folds.js"]
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
@@ -99,6 +101,7 @@ def fit_narrow_screens(app, name, template, context, doctree) -> None:
 
 def setup(app) -> None:
     """Called by Sphinx."""
+    app.connect("doctree-resolved", folds.fold)
     app.connect("html-page-context", fit_narrow_screens)
     if WORDS.get("theme"):
         app.connect("builder-inited", translate_theme)

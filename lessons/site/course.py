@@ -11,13 +11,20 @@ LESSONS = ROOT / "lessons"
 WORDS = tomllib.loads((HERE / "words.toml").read_text(encoding="utf-8"))
 PARTS = (0, 9, 15, 20, 25)  # the first lesson of each part; their titles are in words.toml
 TITLE = re.compile(r"^(?:# )?# (?:Lesson|레슨) \d\d: (.+)$", re.MULTILINE)  # in a script, or in Markdown
-READING = re.compile(r"^(?:# )?Reading: (\d+) minutes\. Running: ([^.;(]+)", re.MULTILINE)
+READING = re.compile(
+    r"^(?:# )?Reading: (?:(\d+) minutes for the core, )?(\d+) minutes(?: for all of it)?\. Running: ([^.;(]+)",
+    re.MULTILINE,
+)
 RUNNING = re.compile(r"(\d+) to (\d+) seconds")  # on a quick machine, and on a slow one
 
 
 class Times(NamedTuple):
-    """What a lesson says: minutes to read it, and seconds to run it, on a quick machine and on a slow one."""
+    """What a lesson says: minutes to read its core and all of it; seconds to run it, on a quick machine and a slow one.
 
+    Where it has no deeper parts, its core is all of it.
+    """
+
+    core: int
     reading: int
     least: int
     most: int
@@ -34,9 +41,9 @@ def title_of(text: str) -> str:
 
 def times_of(text: str) -> Times:
     """The times in the text of a lesson. Raises AttributeError where it says none."""
-    said = READING.search(text)
-    least, most = RUNNING.fullmatch(said.group(2).strip()).groups()
-    return Times(int(said.group(1)), int(least), int(most))
+    core, reading, running = READING.search(text).groups()
+    least, most = RUNNING.fullmatch(running.strip()).groups()
+    return Times(int(core or reading), int(reading), int(least), int(most))
 
 
 def by_part(lessons: list, number_of) -> list[tuple[int, list]]:

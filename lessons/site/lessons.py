@@ -30,7 +30,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from minigpt.errors import InputError
-from minigpt.learn.cells import cells
+from minigpt.learn.cells import cells, deeper_parts, minutes
 
 SEEN = ("minigpt/**/*", "data/**/*", "benchmarks/results/*.json", "lessons/[!0-9]*.py")  # by lessons, when they run
 UNSEEN = {".js", ".html", ".css", ".md", ".pyc"}  # of the browser, of readers, or made by Python
@@ -100,6 +100,20 @@ def read(path: Path) -> nbformat.NotebookNode:
     if not notebook.cells:
         raise InputError(f"{path} has no cells: a lesson is a Python file with lines that begin with # %%")
     return notebook
+
+
+def mark(notebook: nbformat.NotebookNode, path: Path) -> None:
+    """Give the cells of the deeper parts of a lesson a tag; JupyterLab collapses what is below their headings.
+
+    The minutes of a part stand in the metadata of the cell that has its heading.
+    """
+    found = cells(path)
+    for part in deeper_parts(found):
+        for number in part:
+            notebook.cells[number].metadata["tags"] = ["deeper"]
+        heading = notebook.cells[part.start]
+        heading.metadata["jp-MarkdownHeadingCollapsed"] = True
+        heading.metadata["minigpt"] = {"minutes": minutes(found[number] for number in part)}
 
 
 def environment(beside: Path) -> dict[str, str]:
@@ -257,6 +271,7 @@ def cached(cache, path: Path, again: bool = False) -> nbformat.NotebookNode | No
         cell.id = f"cell-{number}"
         if cell.cell_type == "code":
             cell.outputs = as_shown(cell.outputs)
+    mark(notebook, path)
     return notebook
 
 

@@ -1,4 +1,7 @@
-"""An executed lesson becomes the source of its page: facts under its title, coloured code, words for each picture."""
+"""An executed lesson becomes the source of its page: facts under its title, coloured code, words for each picture.
+
+What is deeper is folded on the page, and collapsed in the notebook that readers take home.
+"""
 
 import copy
 import re
@@ -11,8 +14,11 @@ LANGUAGES = {"py": "python", "cu": "cpp", "cuh": "cpp"}
 DRAWS = re.compile(r'^def \w+\([^)]*\)(?: -> [^:]+)?:\n    """(.+?)"""', re.MULTILINE | re.DOTALL)
 
 
-def page(notebook, facts: str):
-    """A copy of an executed notebook, as the source of a page. facts: Markdown for the place below the title."""
+def page(notebook, facts: str, words: dict):
+    """A copy of an executed notebook, as the source of a page.
+
+    facts: Markdown for the place below the title. words: those of the site in the language of the page.
+    """
     made = copy.deepcopy(notebook)
     is_first = True
     for cell in made.cells:
@@ -22,11 +28,34 @@ def page(notebook, facts: str):
                 title, _, rest = cell.source.partition("\n")
                 cell.source = f"{title}\n\n{facts}\n\n{rest.strip()}"
             is_first = False
+            if minutes := deeper_minutes(cell):
+                said = words["deeper"].format(minutes=minutes)
+                cell.source = below_heading(cell.source, f":::{{container}} deeper\n{said}\n:::")  # see folds.py
         else:
             cell.outputs = [shown for output in cell.outputs for shown in on_page(output)]
             if any("image/png" in output.get("data", {}) for output in cell.outputs):
                 cell.metadata["mystnb"] = {"image": {"alt": words_of_picture(cell.source)}}
     return made
+
+
+def to_take_home(notebook, words: dict):
+    """A copy of a notebook in which a sentence below the heading of each deeper part says what the arrow does."""
+    made = copy.deepcopy(notebook)
+    for cell in made.cells:
+        if minutes := deeper_minutes(cell):
+            cell.source = below_heading(cell.source, words["deeper_sentence"].format(minutes=minutes))
+    return made
+
+
+def deeper_minutes(cell) -> int:
+    """The minutes to read the deeper part that begins with this cell; 0 where none does."""
+    return cell.metadata.get("minigpt", {}).get("minutes", 0)
+
+
+def below_heading(text: str, words: str) -> str:
+    """A text that begins with a heading, with these words below it."""
+    heading, _, rest = text.partition("\n")
+    return f"{heading}\n\n{words}\n\n{rest.strip()}".rstrip()
 
 
 def fenced(found: re.Match) -> str:

@@ -80,12 +80,13 @@ def write_lesson(name: str, notebook, site: Site) -> None:
     """The source of a lesson's page, its notebook to download, and copies of its exercises."""
     downloads = site.folder / "_extra" / "notebooks"
     downloads.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, downloads / f"{name}.ipynb")
+    words = WORDS[site.language]
+    nbformat.write(notebooks.to_take_home(notebook, words), downloads / f"{name}.ipynb")
     for file in notebooks.exercises(name[:2], EXERCISES):
         (site.folder / "_extra" / "exercises").mkdir(exist_ok=True)
         shutil.copyfile(EXERCISES / file, site.folder / "_extra" / "exercises" / file)
     page = f"lessons/{name}"
-    made = notebooks.page(notebook, facts(name, site))
+    made = notebooks.page(notebook, facts(name, site), words)
     for cell in made.cells:
         if cell.cell_type == "markdown":
             cell.source = rewrite(cell.source, f"lessons/{name}.py", page, site)
@@ -97,7 +98,11 @@ def facts(name: str, site: Site) -> str:
     """Markdown for the place below a lesson's title: its minutes, its files, where to go from here."""
     words, number = WORDS[site.language], name[:2]
     times = times_of((LESSONS / f"{name}.py").read_text(encoding="utf-8"))
-    line = [words["read"].format(minutes=times.reading), words["run"].format(least=times.least, most=times.most)]
+    reading = words["read"] if times.core == times.reading else words["read_core"]
+    line = [
+        reading.format(core=times.core, minutes=times.reading),
+        words["run"].format(least=times.least, most=times.most),
+    ]
     line.append(f'<a href="../notebooks/{name}.ipynb" download>{words["notebook"]}</a>')
     if (ROOT / "lessons" / "teaching" / f"{number}.md").exists():
         way = f"../teaching/{number}.md"

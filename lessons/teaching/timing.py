@@ -5,7 +5,9 @@ A line about a figure that the lesson does not save any more goes away.
     python lessons/teaching/timing.py            writes what has changed
     python lessons/teaching/timing.py --check    changes nothing; exit status 1 where something is out of date
 
-A section is read at 150 words of prose and 10 lines of code a minute, the measure of the lessons' own heads.
+A lesson with deeper parts is measured as `minigpt.learn.cells` does it: 130 words of prose and 8 lines of code a
+minute, and half a minute for what a cell of code shows. The heads of the other lessons still have an older measure, 150
+words and 10 lines a minute, until they have a core.
 """
 
 import re
@@ -13,45 +15,62 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from minigpt.learn.cells import cells
+from minigpt.learn.cells import LINES, SHOWN, WORDS, cells, deeper_parts
 from minigpt.learn.classroom.course import Lesson, lessons
 
 HERE = Path(__file__).resolve().parent
 PLANS = ("twelve_weeks.md", "five_days.md")
-WORDS, LINES = 150, 10  # a minute
 BLOCK = re.compile(r"<!-- timing -->\n.*?<!-- end -->\n", re.DOTALL)
 SAVED = re.compile(r"plot\.save\(\s*[^,]+,\s*\"(\w+\.png)\"")
 FIGURE = re.compile(r"^- `(\d\d_\w+\.png)`.*\n(?:  .*\n)*", re.MULTILINE)
 SECTION = re.compile(r"^## (\d+\. .*)$", re.MULTILINE)
 
 
+class Measure(NamedTuple):
+    """How fast a reader is: words and lines of code a minute, and the minutes for what a cell of code shows."""
+
+    words: int
+    lines: int
+    shown: float
+
+
+NOW = Measure(WORDS, LINES, SHOWN)
+BEFORE = Measure(150, 10, 0.0)  # of lessons that have no deeper parts yet
+
+
 class Section(NamedTuple):
-    """A section of a lesson: "1. Why: an id is not a quantity", and the minutes to read it."""
+    """A section of a lesson: "1. Why: an id is not a quantity", and the minutes to read its core and what is deeper."""
 
     title: str
-    minutes: float
+    core: float
+    deeper: float
 
 
 def sections(path: Path) -> list[Section]:
     """The sections of a lesson; the page before the first one counts as a part of it."""
-    found: list[Section] = []
-    before = 0.0
-    for cell in cells(path):
+    found = cells(path)
+    parts = deeper_parts(found)
+    measure = NOW if parts else BEFORE
+    in_deeper = {number for part in parts for number in part}
+    titles: list[str] = []
+    spent: dict[tuple[str, bool], float] = {}
+    for number, cell in enumerate(found):
+        is_deeper = number in in_deeper
         if cell.is_code:
-            minutes = sum(1 for line in cell.lines if line.strip()) / LINES
+            lines = sum(1 for line in cell.lines if line.strip())
+            pieces = [("", lines / measure.lines + measure.shown)]
         else:
-            opening, *parts = SECTION.split(cell.prose)
-            minutes = len(opening.split()) / WORDS
-        if found:
-            found[-1] = found[-1]._replace(minutes=found[-1].minutes + minutes)
-        else:
-            before += minutes
-        if cell.is_code:
-            continue
-        for title, text in zip(parts[::2], parts[1::2], strict=True):
-            found.append(Section(title, before + len(f"## {title} {text}".split()) / WORDS))
-            before = 0.0
-    return found
+            opening, *rest = SECTION.split(cell.prose)
+            pieces = [("", len(opening.split()) / measure.words)]
+            for title, text in zip(rest[::2], rest[1::2], strict=True):
+                pieces.append((title, len(f"## {title} {text}".split()) / measure.words))
+        for title, minutes in pieces:
+            titles += [title] if title else []
+            key = (titles[-1] if titles else "", is_deeper)
+            spent[key] = spent.get(key, 0.0) + minutes
+    before = spent.get(("", False), 0.0)
+    spent[titles[0], False] = spent.get((titles[0], False), 0.0) + before
+    return [Section(title, spent.get((title, False), 0.0), spent.get((title, True), 0.0)) for title in titles]
 
 
 def whole_minutes(parts: list[float]) -> list[int]:
@@ -67,11 +86,19 @@ def whole_minutes(parts: list[float]) -> list[int]:
 def block(lesson: Lesson) -> str:
     """The lines between the two marks of a page: a table of the sections, and the exercises."""
     found = sections(lesson.path)
-    minutes = whole_minutes([section.minutes for section in found])
-    lines = ["<!-- timing -->", "| section | minutes |", "|---|---|"]
-    for section, spent in zip(found, minutes, strict=True):
-        lines.append(f"| {section.title} | {spent} |")
-    lines.append(f"| to read it all (the lesson says {lesson.minutes}) | {sum(minutes)} |")
+    core = whole_minutes([section.core for section in found])
+    if lesson.core == lesson.minutes:
+        lines = ["<!-- timing -->", "| section | minutes |", "|---|---|"]
+        for section, spent in zip(found, core, strict=True):
+            lines.append(f"| {section.title} | {spent} |")
+        lines.append(f"| to read it all (the lesson says {lesson.minutes}) | {sum(core)} |")
+    else:
+        deeper = whole_minutes([section.deeper for section in found])
+        lines = ["<!-- timing -->", "| section | core | deeper |", "|---|---|---|"]
+        for section, *spent in zip(found, core, deeper, strict=True):
+            lines.append(f"| {section.title} | {spent[0]} | {spent[1]} |")
+        said = f"the lesson says {lesson.core} for the core, {lesson.minutes} for all"
+        lines.append(f"| to read it ({said}) | {sum(core)} | {sum(deeper)} |")
     lines += ["", _exercises(lesson), "<!-- end -->", ""]
     return "\n".join(lines)
 
@@ -99,8 +126,9 @@ def with_figures(page: str, lesson: Lesson) -> str:
 def with_sums(plan: str) -> str:
     """A plan whose tables have the reading times of the lessons, and right sums.
 
-    A row `| 03 attention | 60 | … |` begins with the number of a lesson; its second cell is the reading time. A row
-    that begins with `sum` has the sums of its own table, and one that begins with `all` those of all tables before it.
+    A row `| 03 attention | 25 | … |` begins with the number of a lesson; its second cell is the time to read its core.
+    A row that begins with `sum` has the sums of its own table, and one that begins with `all` those of all tables
+    before it.
     """
     known = lessons()
     lines = []
@@ -109,7 +137,7 @@ def with_sums(plan: str) -> str:
     for line in plan.splitlines():
         first, *others = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and first[:2] in known:
-            own.append([known[first[:2]].minutes, *map(int, others[1:])])
+            own.append([known[first[:2]].core, *map(int, others[1:])])
             line = _row(first, own[-1])
         elif line.startswith("| sum"):
             sums.append([sum(column) for column in zip(*own, strict=True)])

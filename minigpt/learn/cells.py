@@ -1,20 +1,32 @@
-"""A lesson cut into its cells: `# %% [markdown]` begins one of prose, `# %%` one of code."""
+"""A lesson cut into its cells: `# %% [markdown]` begins one of prose, `# %%` one of code.
+
+A lesson has a core, and deeper parts that can be left out. A deeper part begins with a cell of prose whose marker says
+so, `# %% [markdown] tags=["deeper"]`, and whose first line is a heading. It is a whole section: it ends where the next
+cell begins with a heading of the same level, or of a higher one.
+"""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from minigpt.errors import InputError
 
 MARKER = "# %%"
+DEEPER = 'tags=["deeper"]'
+HEADING = re.compile(r"(#+) (.+)")
+WORDS, LINES, SHOWN = 130, 8, 0.5  # words and lines of code a minute; minutes to look at what a cell of code shows
 
 
 class Cell(NamedTuple):
-    """One cell: the line of the file at which it begins, is it code, and its lines without the marker."""
+    """One cell: the line of the file at which it begins, is it code, its lines without the marker, and does the marker
+    say that a deeper part begins here?
+    """
 
     line: int
     is_code: bool
     lines: list[str]
+    begins_deeper: bool = False
 
     @property
     def source(self) -> str:
@@ -26,13 +38,28 @@ class Cell(NamedTuple):
         """The text of a cell of prose, without the signs of comment."""
         return re.sub(r"^# ?", "", self.source, flags=re.MULTILINE)
 
+    @property
+    def level(self) -> int:
+        """The level of the heading with which a cell of prose begins: 2 for `## 1. Why`; 0 without a heading."""
+        heading = None if self.is_code else HEADING.match(self.prose)
+        return len(heading[1]) if heading else 0
+
+    @property
+    def title(self) -> str:
+        """The words of that heading; "" where it begins with none."""
+        heading = None if self.is_code else HEADING.match(self.prose)
+        return heading[2] if heading else ""
+
 
 def cells(path: Path) -> list[Cell]:
-    """The cells of a lesson in order, without empty lines at their ends. Raises InputError for a file without cells."""
+    """The cells of a lesson in order, without empty lines at their ends.
+
+    Raises InputError for a file without cells, and for a deeper part that begins without a heading.
+    """
     found: list[Cell] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if line.startswith(MARKER):
-            found.append(Cell(number + 1, "[markdown]" not in line, []))
+            found.append(Cell(number + 1, "[markdown]" not in line, [], DEEPER in line))
         elif found:
             found[-1].lines.append(line)
     if not found:
@@ -40,4 +67,36 @@ def cells(path: Path) -> list[Cell]:
     for cell in found:
         while cell.lines and not cell.lines[-1].strip():
             cell.lines.pop()
+        if cell.begins_deeper and not cell.level:
+            raise InputError(f"{path}:{cell.line}: a deeper part begins with a heading, in a cell of prose")
     return found
+
+
+def deeper_parts(found: list[Cell]) -> list[range]:
+    """The deeper parts of a lesson: for each the numbers of its cells, counted from 0; the first has its heading."""
+    parts: list[range] = []
+    for number, cell in enumerate(found):
+        is_inside = parts and number < parts[-1].stop
+        if cell.begins_deeper and not is_inside:
+            later = range(number + 1, len(found))
+            ends = [other for other in later if 0 < found[other].level <= cell.level]
+            parts.append(range(number, ends[0] if ends else len(found)))
+    return parts
+
+
+def core(found: list[Cell]) -> list[Cell]:
+    """The cells of a lesson without its deeper parts."""
+    left_out = {number for part in deeper_parts(found) for number in part}
+    return [cell for number, cell in enumerate(found) if number not in left_out]
+
+
+def minutes(found: Iterable[Cell]) -> int:
+    """The minutes to read these cells, rounded."""
+    return round(sum(map(minutes_of, found)))
+
+
+def minutes_of(cell: Cell) -> float:
+    """The minutes to read a cell: its words, or its lines of code and what it shows."""
+    if cell.is_code:
+        return sum(1 for line in cell.lines if line.strip()) / LINES + SHOWN
+    return len(cell.prose.split()) / WORDS

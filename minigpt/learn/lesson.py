@@ -12,7 +12,7 @@ from typing import Any
 from minigpt.errors import InputError, check_ranges
 from minigpt.files.disk import typed
 from minigpt.jobs.option_fields import argument, option
-from minigpt.learn.cells import Cell, cells
+from minigpt.learn.cells import Cell, cells, core, deeper_parts, minutes
 from minigpt.learn.lessons import find_lessons
 
 PAUSE = "[Enter: next, q: stop] "
@@ -25,6 +25,7 @@ class LessonOptions:
 
     lesson: str = argument("its number, such as 03, or its file", metavar="LESSON")
     cell: int = option(1, "begin at this cell; those before it run without being shown", metavar="N")
+    core: bool = option(False, "leave the deeper parts out: what remains is read in about 25 minutes, and runs alone")
 
     def check(self) -> None:
         """Raises InputError for a number outside its range."""
@@ -42,9 +43,14 @@ def step_through(options: LessonOptions) -> int:
     found = cells(path)
     if options.cell > len(found):
         raise InputError(f"--cell {options.cell}: {path.name} has {len(found)} cells")
+    left_out = _left_out(found) if options.core else {}
     names = {"__name__": "__main__", "__file__": str(path)}
     sys.path.insert(0, str(path.parent))  # lessons import what lies beside them
     for number, cell in enumerate(found, start=1):
+        if number in left_out:
+            if number >= options.cell and left_out[number]:
+                print(f"\n{left_out[number]}")
+            continue
         if number < options.cell:
             with contextlib.redirect_stdout(io.StringIO()):
                 failed = _run(path, cell, names)
@@ -55,9 +61,24 @@ def step_through(options: LessonOptions) -> int:
             print(f"the cell at line {cell.line} of {path} has failed")
             return 1
         if number >= options.cell and number < len(found) and not _goes_on():
-            print(f"go on with: minigpt lesson {typed(options.lesson)} --cell {number + 1}")
+            flag = " --core" if options.core else ""
+            print(f"go on with: minigpt lesson {typed(options.lesson)}{flag} --cell {number + 1}")
             return 0
+    if options.core:
+        print(f"\n{minutes(core(found))} of {minutes(found)} minutes were the core")
     return 0
+
+
+def _left_out(found: list[Cell]) -> dict[int, str]:
+    """{number of a cell that is left out, counted from 1: what is said in its place}. One sentence for a whole part."""
+    said: dict[int, str] = {}
+    for part in deeper_parts(found):
+        heading = found[part.start]
+        for number in part:
+            said[number + 1] = ""
+        left = minutes(found[number] for number in part)
+        said[part.start + 1] = f"left out: {heading.title} ({left} minutes)"
+    return said
 
 
 def find_lesson(name: str) -> Path:

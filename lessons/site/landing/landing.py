@@ -44,7 +44,7 @@ def words(language: str) -> dict:
 
 
 def lessons(language: str = "en") -> list[tuple[str, str, int]]:
-    """(file, title, minutes of reading) of each lesson: ("03_attention", "Attention, or how a word looks back", 60).
+    """(file, title, minutes to read its core) of each lesson: ("03_attention", "Attention, or how …", 25).
 
     The titles are those of the lessons, of their Korean editions, and of the words of the page, where there is none.
     """
@@ -54,7 +54,7 @@ def lessons(language: str = "en") -> list[tuple[str, str, int]]:
         text = path.read_text(encoding="utf-8")
         titled = path if language == "en" else LESSONS / "ko" / f"{path.stem}.md"
         title = titles.get(path.name[:2]) or title_of(titled.read_text(encoding="utf-8"))
-        found.append((path.stem, title, times_of(text).reading))
+        found.append((path.stem, title, times_of(text).core))
     return found
 
 

@@ -88,7 +88,7 @@ def status(options: StatusOptions) -> None:
     for number, lesson in rows.items():
         done = sum(1 for exercise in lesson.exercises if is_done(progress, exercise))
         total = len(lesson.exercises)
-        minutes = tr("{n} min", n=lesson.minutes)
+        minutes = tr("{n} min", n=lesson.core)
         minutes = " " * (7 - width_of(minutes)) + minutes
         print(f"{number:6}   {done:2} / {total:<2}   {minutes}   {lesson.title}"[:100])
     solved = sum(1 for lesson in rows.values() for exercise in lesson.exercises if is_done(progress, exercise))
@@ -114,14 +114,7 @@ def start(options: LessonOptions) -> list[Path]:
         progress[exercise.key].handed_out = mark(text)
         written.append(path)
     progress.save()
-    print(
-        tr(
-            "Lesson {number}: {title}. Reading takes {n} minutes.",
-            number=lesson.number,
-            title=lesson.title,
-            n=lesson.minutes,
-        )
-    )
+    print(tr("Lesson {number}: {title}.", number=lesson.number, title=lesson.title), _reading(lesson))
     for exercise in lesson.exercises:
         where = tr("a question") if exercise.is_open else str(options.path / exercise.file)
         print(f"  {exercise.number}  {where}")
@@ -230,6 +223,13 @@ def is_done(progress: Progress, exercise: Exercise) -> bool:
     return record.answer_seen if exercise.is_open else bool(record.solved)
 
 
+def _reading(lesson: Lesson) -> str:
+    """How long a lesson takes to read."""
+    if lesson.core == lesson.minutes:
+        return tr("Reading takes {n} minutes.", n=lesson.minutes)
+    return tr("Its core takes {core} minutes to read, all of it {n}.", core=lesson.core, n=lesson.minutes)
+
+
 def say_next(progress: Progress, folder: Path) -> None:
     """Print the command that comes next, and how long it takes."""
     for lesson in course.lessons().values():
@@ -238,7 +238,7 @@ def say_next(progress: Progress, folder: Path) -> None:
             continue
         if not any((folder / exercise.file).exists() for exercise in lesson.judged):
             command = _command("start", lesson, folder)
-            print(tr("Next: {command}   ({n} minutes to read)", command=command, n=lesson.minutes))
+            print(tr("Next: {command}   ({n} minutes to read)", command=command, n=lesson.core))
             return
         first = left[0]
         if first.is_open:

@@ -33,6 +33,7 @@ HINTS = "lessons/exercises/hints.toml"
 HEADING = re.compile(r"^## \d+\. Exercises$", re.MULTILINE)
 ITEM = re.compile(r"^(\d+)\. ", re.MULTILINE)
 FILE = re.compile(r"`exercises/(\d\d_\w+\.py)`")
+READING = re.compile(r"^Reading: (?:(\d+) minutes for the core, )?(\d+) minutes", re.MULTILINE)
 
 
 class Exercise(NamedTuple):
@@ -64,12 +65,16 @@ class Exercise(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """One lesson: its number as in its file's name, what it is about, the minutes to read it, and its exercises."""
+    """One lesson: its number as in its file's name, what it is about, the minutes to read it, and its exercises.
+
+    core: the minutes to read its core; as many as for all of it where it has no deeper parts.
+    """
 
     number: str
     path: Path
     title: str
     minutes: int
+    core: int
     exercises: tuple[Exercise, ...]
 
     @property
@@ -177,7 +182,7 @@ def _hints_of_operations(exercise):
 def _read(number: str, path: Path) -> Lesson:
     prose = [cell.prose for cell in cells(path) if not cell.is_code]
     title = prose[0].splitlines()[0].partition(": ")[2]
-    minutes = int(re.search(r"Reading: (\d+) minutes", prose[0])[1])
+    core, minutes = READING.search(prose[0]).groups()
     exercises = []
     if number in OPERATIONS:
         names = OPERATIONS[number]
@@ -187,7 +192,7 @@ def _read(number: str, path: Path) -> Lesson:
         heading = HEADING.search(text)
         if heading:
             exercises += _items(number, text[heading.end() :])
-    return Lesson(number, path, title, minutes, tuple(exercises))
+    return Lesson(number, path, title, int(minutes), int(core or minutes), tuple(exercises))
 
 
 def _items(number: str, text: str) -> list[Exercise]:
