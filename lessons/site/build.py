@@ -22,7 +22,8 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent.parent), str(HERE), str(HERE / "landing")]  # this clone's package, and our own files
+# this clone's package, and our own files
+sys.path[:0] = [str(place) for place in (HERE.parent.parent, HERE, HERE / "landing", HERE.parent / "poster")]
 
 from course import ROOT  # noqa: E402
 
@@ -31,7 +32,9 @@ from minigpt.errors import InputError, check_number  # noqa: E402
 WORK = ROOT / "build" / "site"  # caches and sources; git ignores it
 MARK = "built-by-minigpt.txt"  # in a built site: such a folder may be replaced
 MARK_TEXT = "python lessons/site/build.py has written this folder. It replaces all of it when it runs again.\n"
-NEEDED = ("sphinx", "myst_nb", "jupytext", "jupyter_cache", "nbclient", "ipykernel", "furo", "bs4")
+NEEDED = (
+    "sphinx", "myst_nb", "jupytext", "jupyter_cache", "nbclient", "ipykernel", "furo", "bs4", "koreanize_matplotlib",
+)  # fmt: skip
 
 
 def options(words: list[str] | None = None) -> argparse.Namespace:
@@ -170,6 +173,7 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
     """All steps; the old site stays until the last one."""
     import book
     import landing
+    import poster
     from translation import translated
 
     import lessons
@@ -195,6 +199,7 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
             if language == "ko":
                 relabel(place)
             book.write(its_notebooks, place, language)
+            poster.write(language, place / "poster.pdf")
             landing.write(source, place, language)
         (built / MARK).write_text(MARK_TEXT, encoding="utf-8", newline="\n")
         replace(built, settings.out)
