@@ -13,7 +13,7 @@ from minigpt.data.input_transformations import DELIMITER, START
 from minigpt.data.objectives import Objective, sentence_pairs, whole_words
 from minigpt.data.objectives.covering import Places
 from minigpt.models.card import Aim
-from minigpt.models.family.encoder import MASK, MASK_RATE, PairEncoder, encoder_card
+from minigpt.models.family.encoder import MASK, MASK_RATE, SMALL, PairEncoder, encoder_card
 from minigpt.models.family.forms import WITHOUT, Form, Layout, at_places, in_layers
 from minigpt.models.family.published import PublishedConfig
 from minigpt.tokenizer import Tokenizer
@@ -86,9 +86,7 @@ class BERT(PairEncoder):
     Config = BERTConfig
 
 
-SIZES = {
-    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
-    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
+SIZES = SMALL | {
     "base": {"n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 512},
     "large": {"n_layer": 24, "n_head": 16, "n_embd": 1024, "n_positions": 512},
 }

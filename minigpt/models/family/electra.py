@@ -15,12 +15,11 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
-from minigpt.models.config_file import ACTIVATIONS, check_activation
 from minigpt.models.family import published
 from minigpt.models.family.bert import LAYERS, TABLES, BERTConfig
 from minigpt.models.family.encoder import Encoder, covered_words_and_all, encoder_card, real_tokens
 from minigpt.models.family.forms import Form, Layout, at_places
-from minigpt.models.family.layers import Activation, Chain
+from minigpt.models.family.heads import ReplacedHead
 from minigpt.models.token_ids import as_array
 from minigpt.nn import Cache, Linear, Module
 from minigpt.nn.layers import inner_width
@@ -72,13 +71,6 @@ class ELECTRAConfig(BERTConfig):
     def __post_init__(self):
         super().__post_init__()
         self._check_size("generator_heads")
-        if self.head_act is not None:
-            check_activation("head_act", self.head_act)
-
-    @property
-    def head_activation(self) -> str:
-        """The operation in the head of the generator."""
-        return ACTIVATIONS[self.head_act or self.hidden_act]
 
     @property
     def of_generator(self) -> "ELECTRAConfig":
@@ -109,25 +101,6 @@ class Generator(Encoder):
         self.ln_embed = model.ln_embed
         same = config.table_width == config.n_embd
         self.widen = None if same else Linear(config.table_width, config.n_embd, rng, config.initializer_range, dtype)
-
-
-class ReplacedHead(Chain):
-    """Is a word the text's own? One score for each position: gelu(h W + b) w + c (section 3)."""
-
-    def __init__(self, config: ELECTRAConfig, rng: np.random.Generator | None, dtype):
-        c = config.n_embd
-        std = config.initializer_range
-        dense = Linear(c, c, rng, std, dtype)
-        super().__init__(dense=dense, act=Activation(config.activation), score=Linear(c, 1, rng, std, dtype))
-
-    def forward(self, h: Array) -> tuple[Array, Cache]:
-        """h (B,T,C) -> scores (B,T), above 0 where a word was probably replaced"""
-        scores, cache = super().forward(h)
-        return scores[..., 0], cache
-
-    def backward(self, dscores: Array, cache: Cache) -> Array:
-        """dscores (B,T) -> dh (B,T,C)"""
-        return super().backward(dscores[..., None], cache)
 
 
 class ELECTRA(Encoder):

@@ -26,6 +26,10 @@ from minigpt.ops.random_keys import Key, fold
 from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
 
 MASK = "_mask_"  # the token that covers a word
+SMALL = {  # what this library trains in minutes and in hours, which no paper has
+    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
+    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
+}
 SPECIAL = (MASK, START, DELIMITER)  # what the vocabulary of an encoder has beside its text
 MASK_RATE = 0.3  # which part of the tokens is covered; the paper's 0.15 learns from half as many in the same time
 
@@ -70,6 +74,7 @@ class Encoder(PublishedModel):
     adds_positions = True  # to the rows of the tokens
     learns_the_next_token = False
     last_segment = 1  # that of the second text
+    word_head: Callable[..., Module] = WordHead
 
     def __init__(self, config: PublishedConfig, seed: int | None = 0, dtype=np.float32):
         rng = self.begin(config, seed, dtype)
@@ -99,7 +104,7 @@ class Encoder(PublishedModel):
 
     def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
         """What stands before the tied head; it has a `bias` for each word."""
-        return WordHead(self.config, rng, dtype)
+        return self.word_head(self.config, rng, dtype)
 
     def states_for_words(self, ids: Array, key: Key | None = None, grad: bool = True, **inputs) -> tuple[Array, Cache]:
         """ids (B,T) int -> h (B,T,C), from which words are told: the last hidden states"""
@@ -149,7 +154,7 @@ class Encoder(PublishedModel):
         x = cache.keep("tokens", self.tokens_embed.forward(ids))
         if self.adds_positions:
             x = x + cache.keep("positions", self.positions_embed.forward(positions))
-        if segments is not None:
+        if self.segments_embed is not None:
             x = x + cache.keep("segments", self.segments_embed.forward(segments))
         x = cache.keep("ln_embed", self.ln_embed.forward(x))
         x = cache.keep("dropout", ops.dropout_forward(x, rate=self.config.embd_pdrop, key=fold(key, 0)))
@@ -178,15 +183,23 @@ class Encoder(PublishedModel):
         self.check_past(past)
         self.need("words")
         h, cache = self.states_for_words(ids, key, grad, **inputs)
+        return self.word_scores(h, cache), cache
+
+    def word_scores(self, h: Array, cache: Cache) -> Array:
+        """h (B,T,C) -> logits (B,T,V): what the word head tells from these states"""
         x = cache.keep("words", self.words.forward(h))
-        logits = cache.keep("head", ops.linear_forward(x, self.head.value.T, self.words.bias.value))
-        return logits, cache
+        return cache.keep("head", ops.linear_forward(x, self.head.value.T, self.words.bias.value))
+
+    def word_scores_backward(self, dlogits: Array, cache: Cache) -> Array:
+        """dlogits (B,T,V) -> dh (B,T,C)"""
+        dx, dw_t, dbias = ops.linear_backward(dlogits, cache.pop("head"))
+        accumulate(self.head, dw_t.T)
+        accumulate(self.words.bias, dbias)
+        return self.words.backward(dx, cache.pop("words"))
 
     def scores_of(self, h: Array) -> Array:
         """h (B,T,C), hidden states -> scores (B,T,V): what the word head tells from them"""
-        x, _ = self.words.forward(h)
-        logits, _ = ops.linear_forward(x, self.head.value.T, self.words.bias.value)
-        return logits
+        return self.word_scores(h, Cache(self, grad=False))
 
     def scores_at(self, ids: Array, places: list[int], **inputs) -> Array:
         """ids (T,) int, in which words are covered at these N places -> scores (N,V) of the word at each"""
@@ -196,10 +209,7 @@ class Encoder(PublishedModel):
     def backward(self, dlogits: Array, cache: Cache) -> None:
         """dlogits (B,T,V) -> nothing: the gradients arrive in the parameters"""
         cache = self.own(cache)
-        dx, dw_t, dbias = ops.linear_backward(dlogits, cache.pop("head"))
-        accumulate(self.head, dw_t.T)
-        accumulate(self.words.bias, dbias)
-        dh = self.words.backward(dx, cache.pop("words"))
+        dh = self.word_scores_backward(dlogits, cache)
         self.states_for_words_backward(dh, cache)
 
     def loss(
@@ -223,19 +233,28 @@ class Encoder(PublishedModel):
 
     def word_loss(self, h: Array, targets: Array, weights, normalizer: float | None, cache: Cache) -> Array:
         """h (B,T,C), targets (B,T) -> loss (): the mean cross-entropy of the words at the places with a target"""
-        targets, weights = self.place_targets(targets, weights, h.shape[:2])
         x = cache.keep("words", self.need("words").forward(h))
-        return cache.keep("head", ops.linear_cross_entropy_forward(
+        return self.head_loss(x, targets, weights, normalizer, cache, "head")
+
+    def word_loss_backward(self, dloss: float, cache: Cache) -> Array:
+        """dloss () -> dh (B,T,C)"""
+        dx = self.head_loss_backward(dloss, cache, "head")
+        return self.words.backward(dx, cache.pop("words"))
+
+    def head_loss(self, x: Array, targets: Array, weights, normalizer: float | None, cache: Cache, name: str) -> Array:
+        """x (B,T,E), as wide as the tied head -> loss (), as in `word_loss`. name: in the cache."""
+        targets, weights = self.place_targets(targets, weights, x.shape[:2])
+        return cache.keep(name, ops.linear_cross_entropy_forward(
             x, self.head.value, targets, self.words.bias.value,
             weights=weights, normalizer=normalizer, grad=cache.grad,
         ))  # fmt: skip
 
-    def word_loss_backward(self, dloss: float, cache: Cache) -> Array:
-        """dloss () -> dh (B,T,C)"""
-        dx, dw, dbias = ops.linear_cross_entropy_backward(dloss, cache.pop("head"))
+    def head_loss_backward(self, dloss: float, cache: Cache, name: str) -> Array:
+        """dloss () -> dx (B,T,E)"""
+        dx, dw, dbias = ops.linear_cross_entropy_backward(dloss, cache.pop(name))
         accumulate(self.head, dw)
         accumulate(self.words.bias, dbias)
-        return self.words.backward(dx, cache.pop("words"))
+        return dx
 
     # ----------------------------------------------------------------------------------------------------- what it sees
 

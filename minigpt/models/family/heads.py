@@ -1,13 +1,19 @@
-"""What stands on the last hidden states of an encoder: what predicts words, and what judges a text."""
+"""What stands on the last hidden states of an encoder: what predicts words, and what judges a text or a token."""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from minigpt.device.arrays import Array
+from minigpt import ops
+from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError
 from minigpt.models.family.forms import Form
 from minigpt.models.family.layers import Activation, Chain
 from minigpt.models.family.published import PublishedConfig
-from minigpt.nn import Cache, LayerNorm, Linear, Module, Parameter
+from minigpt.nn import Cache, Embedding, LayerNorm, Linear, Module, Parameter
+
+PLACES = 10  # tokens in SpanBERT's longest span
+PLACE_WIDTH = 200  # of the vector for a place in a span, at most (SpanBERT section 4.2)
 
 
 class WordHead(Chain):
@@ -29,8 +35,8 @@ class WordHead(Chain):
 class BiasHead(Module):
     """Nothing stands before the tied head of XLM and XLNet: only the bias for each word behind it."""
 
-    def __init__(self, vocab_size: int, dtype):
-        self.bias = Parameter(np.zeros(vocab_size, dtype))
+    def __init__(self, config: PublishedConfig, rng: np.random.Generator | None, dtype):
+        self.bias = Parameter(np.zeros(config.vocab_size, dtype))
 
     def forward(self, h: Array) -> tuple[Array, Cache]:
         """h (B,T,C) -> h"""
@@ -75,3 +81,72 @@ class StateHead(Module):
             return dx
         dx = self.act.backward(dx, cache.pop("act"))
         return self.pooler.backward(dx, cache.pop("pooler"))
+
+
+class ReplacedHead(Chain):
+    """Is a word the text's own? One score for each position: gelu(h W + b) w + c (ELECTRA section 3)."""
+
+    def __init__(self, config: PublishedConfig, rng: np.random.Generator | None, dtype):
+        c = config.n_embd
+        std = config.initializer_range
+        dense = Linear(c, c, rng, std, dtype)
+        super().__init__(dense=dense, act=Activation(config.activation), score=Linear(c, 1, rng, std, dtype))
+
+    def forward(self, h: Array) -> tuple[Array, Cache]:
+        """h (B,T,C) -> scores (B,T), above 0 where a word was probably replaced"""
+        scores, cache = super().forward(h)
+        return scores[..., 0], cache
+
+    def backward(self, dscores: Array, cache: Cache) -> Array:
+        """dscores (B,T) -> dh (B,T,C)"""
+        return super().backward(dscores[..., None], cache)
+
+
+class EdgeCache(NamedTuple):
+    shape: tuple[int, ...]
+    rows: Array
+    left: Array
+    right: Array
+
+
+class BoundaryHead(Chain):
+    """A span's token from its edges: y = f(f([h_left; h_right; p])) with f(x) = LN(gelu(x W + b)) (SpanBERT 3.2)."""
+
+    def __init__(self, config: PublishedConfig, rng: np.random.Generator | None, dtype):
+        c = config.n_embd
+        width = min(PLACE_WIDTH, c)
+        std = config.initializer_range
+        self.places_embed = Embedding(PLACES, width, rng, std, dtype)
+        super().__init__(
+            first=Linear(2 * c + width, c, rng, std, dtype),
+            act_first=Activation("gelu"),
+            ln_first=LayerNorm(c, config.layer_norm_epsilon, dtype),
+            second=Linear(c, c, rng, std, dtype),
+            act_second=Activation("gelu"),
+            ln_second=LayerNorm(c, config.layer_norm_epsilon, dtype),
+        )
+
+    def forward(self, h: Array, edges: Array, places: Array) -> tuple[Array, Cache]:
+        """h (B,T,C), edges (B,T,2) int, places (B,T) int -> out (B,T,C)"""
+        xp = array_module(h)
+        rows = xp.arange(len(h))[:, None]
+        left, right = edges[..., 0], edges[..., 1]
+        p, of_places = self.places_embed.forward(places)
+        x = xp.concatenate([h[rows, left], h[rows, right], p], axis=-1)
+        out, cache = super().forward(x)
+        cache["edges"] = EdgeCache(h.shape, rows, left, right)
+        cache["places"] = of_places
+        return out, cache
+
+    def backward(self, dout: Array, cache: Cache) -> Array:
+        """dout (B,T,C) -> dh (B,T,C): what comes back through the edges"""
+        xp = array_module(dout)
+        dx = super().backward(dout, cache)
+        # x = [h[left]; h[right]; p]: one position can be an edge of many tokens, whose gradients are added
+        shape, rows, left, right = cache.pop("edges")
+        c = shape[-1]
+        self.places_embed.backward(dx[..., 2 * c :], cache.pop("places"))
+        edges = xp.stack([left, right]) + rows * shape[1]  # (2,B,T): rows of h (B T,C)
+        of_edges = xp.stack([dx[..., :c], dx[..., c : 2 * c]])
+        dh = ops.sum_rows(of_edges.reshape(-1, c), edges.reshape(-1), shape[0] * shape[1])
+        return dh.astype(dx.dtype, copy=False).reshape(shape)

@@ -77,6 +77,8 @@ class PublishedConfig(Config):
         if self.pad_token_id is not None:
             check_whole("pad_token_id", self.pad_token_id, "the id of a token, or None")
         check_activation(self.keys.get("hidden_act", "hidden_act"), self.hidden_act)
+        if self.own_head_act is not None:
+            check_activation("head_act", self.own_head_act)
 
     @property
     def activation(self) -> str:
@@ -85,8 +87,13 @@ class PublishedConfig(Config):
 
     @property
     def head_activation(self) -> str:
-        """The operation inside a head that tells words."""
-        return self.activation
+        """The operation inside a head that tells words: that of an MLP, or that of its `head_act`."""
+        return ACTIVATIONS[self.own_head_act or self.hidden_act]
+
+    @property
+    def own_head_act(self) -> str | None:
+        """The function inside that head by its published name, where a configuration has a `head_act`."""
+        return getattr(self, "head_act", None)
 
     @property
     def usual_form(self) -> str:

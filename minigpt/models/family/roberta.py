@@ -13,7 +13,6 @@ from minigpt.data.objectives import Objective, fixed
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError
 from minigpt.models.card import Aim
-from minigpt.models.config_file import ACTIVATIONS, check_activation
 from minigpt.models.family import bert
 from minigpt.models.family.bert import BERTConfig
 from minigpt.models.family.encoder import MASK_RATE, Encoder, covered_words, encoder_card
@@ -60,15 +59,6 @@ class RoBERTaConfig(BERTConfig):
     n_segments: int = 1
     layer_norm_epsilon: float = 1e-5
     head_act: str = "gelu"
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_activation("head_act", self.head_act)
-
-    @property
-    def head_activation(self) -> str:
-        """The operation in the head."""
-        return ACTIVATIONS[self.head_act]
 
     @property
     def first_row(self) -> int:

@@ -5,11 +5,10 @@ the span: no state inside the span is used.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from minigpt import ops
 from minigpt.data.objectives import Objective, spans
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
@@ -17,14 +16,11 @@ from minigpt.models.family import published
 from minigpt.models.family.bert import LAYOUT, SIZES, BERTConfig
 from minigpt.models.family.encoder import MASK, Encoder, between_ends, encoder_card
 from minigpt.models.family.forms import Layout
-from minigpt.models.family.layers import Activation, Chain
+from minigpt.models.family.heads import PLACES, BoundaryHead
 from minigpt.models.token_ids import as_array, check_range
-from minigpt.nn import Cache, Embedding, LayerNorm, Linear, accumulate
+from minigpt.nn import Cache
 from minigpt.ops.random_keys import Key
 from minigpt.tokenizer import Tokenizer
-
-PLACES = 10  # tokens in the longest span
-PLACE_WIDTH = 200  # of the vector for a place in a span, at most (section 4.2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,56 +32,6 @@ class SpanBERTConfig(BERTConfig):
 
     model_type: str = "spanbert"
     n_segments: int = 1
-
-
-class EdgeCache(NamedTuple):
-    shape: tuple[int, ...]
-    rows: Array
-    left: Array
-    right: Array
-
-
-class BoundaryHead(Chain):
-    """A span's token from its edges: y = f(f([h_left; h_right; p])) with f(x) = LN(gelu(x W + b)) (equation in 3.2)."""
-
-    def __init__(self, config: BERTConfig, rng: np.random.Generator | None, dtype):
-        c = config.n_embd
-        width = min(PLACE_WIDTH, c)
-        std = config.initializer_range
-        self.places_embed = Embedding(PLACES, width, rng, std, dtype)
-        super().__init__(
-            first=Linear(2 * c + width, c, rng, std, dtype),
-            act_first=Activation("gelu"),
-            ln_first=LayerNorm(c, config.layer_norm_epsilon, dtype),
-            second=Linear(c, c, rng, std, dtype),
-            act_second=Activation("gelu"),
-            ln_second=LayerNorm(c, config.layer_norm_epsilon, dtype),
-        )
-
-    def forward(self, h: Array, edges: Array, places: Array) -> tuple[Array, Cache]:
-        """h (B,T,C), edges (B,T,2) int, places (B,T) int -> out (B,T,C)"""
-        xp = array_module(h)
-        rows = xp.arange(len(h))[:, None]
-        left, right = edges[..., 0], edges[..., 1]
-        p, of_places = self.places_embed.forward(places)
-        x = xp.concatenate([h[rows, left], h[rows, right], p], axis=-1)
-        out, cache = super().forward(x)
-        cache["edges"] = EdgeCache(h.shape, rows, left, right)
-        cache["places"] = of_places
-        return out, cache
-
-    def backward(self, dout: Array, cache: Cache) -> Array:
-        """dout (B,T,C) -> dh (B,T,C): what comes back through the edges"""
-        xp = array_module(dout)
-        dx = super().backward(dout, cache)
-        # x = [h[left]; h[right]; p]: one position can be an edge of many tokens, whose gradients are added
-        shape, rows, left, right = cache.pop("edges")
-        c = shape[-1]
-        self.places_embed.backward(dx[..., 2 * c :], cache.pop("places"))
-        edges = xp.stack([left, right]) + rows * shape[1]  # (2,B,T): rows of h (B T,C)
-        of_edges = xp.stack([dx[..., :c], dx[..., c : 2 * c]])
-        dh = ops.sum_rows(of_edges.reshape(-1, c), edges.reshape(-1), shape[0] * shape[1])
-        return dh.astype(dx.dtype, copy=False).reshape(shape)
 
 
 class SpanBERT(Encoder):
@@ -113,12 +59,8 @@ class SpanBERT(Encoder):
         if span_edges is None:
             return loss, cache
         edges, places = self._placed_spans(span_edges, span_places, h.shape)
-        targets, weights = self.place_targets(targets, weights, h.shape[:2])
         y = cache.keep("boundary", self.boundary.forward(h, edges, places))
-        loss = loss + cache.keep("boundary_loss", ops.linear_cross_entropy_forward(
-            y, self.head.value, targets, self.words.bias.value,
-            weights=weights, normalizer=normalizer, grad=grad,
-        ))  # fmt: skip
+        loss = loss + self.head_loss(y, targets, weights, normalizer, cache, "boundary_loss")
         return loss, cache
 
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
@@ -126,9 +68,7 @@ class SpanBERT(Encoder):
         cache = self.own(cache)
         dh = self.word_loss_backward(dloss, cache)
         if "boundary" in cache:
-            dy, dw, dbias = ops.linear_cross_entropy_backward(dloss, cache.pop("boundary_loss"))
-            accumulate(self.head, dw)
-            accumulate(self.words.bias, dbias)
+            dy = self.head_loss_backward(dloss, cache, "boundary_loss")
             dh = dh + self.boundary.backward(dy, cache.pop("boundary"))
         self.hidden_backward(dh, cache)
 

@@ -13,13 +13,12 @@ from minigpt.device.arrays import Array
 from minigpt.models.card import ids_of
 from minigpt.models.config_file import ONLY
 from minigpt.models.family import translation
-from minigpt.models.family.encoder import SPECIAL, Encoder, encoder_card
+from minigpt.models.family.encoder import SMALL, SPECIAL, Encoder, encoder_card
 from minigpt.models.family.encoder_decoder import PAD
 from minigpt.models.family.forms import Form, Layout
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.token_ids import first_places
-from minigpt.nn import Module
 
 TABLES = {  # modules beside the blocks -> in the body of Hugging Face's XLM
     "tokens_embed": "embeddings",
@@ -104,21 +103,13 @@ class XLM(Encoder):
     """The encoder of XLM with the head of its pre-training. segments are languages. seed: as for GPT1."""
 
     Config = XLMConfig
+    word_head = BiasHead
 
     def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
         """As in BERT; a model of one language has no vector for it."""
         super().build_embeddings(rng, dtype)
         if self.config.n_segments == 1:
             self.segments_embed = None
-
-    def place_segments(self, segments: Array | None, ids: Array) -> Array | None:
-        """As `Encoder.place_segments`; None for a model of one language."""
-        placed = super().place_segments(segments, ids)
-        return None if self.segments_embed is None else placed
-
-    def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
-        """A bias alone."""
-        return BiasHead(self.config.vocab_size, dtype)
 
     def place_mask(self, mask: Array | None, ids: Array) -> Array:
         """As `Encoder.place_mask`. Without a mask as many tokens are seen, from the left, as are not padding."""
@@ -133,9 +124,7 @@ class XLM(Encoder):
         return super().inputs_of(ids, lengths, None)
 
 
-SIZES = {
-    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
-    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
+SIZES = SMALL | {
     "base": {"n_layer": 6, "n_head": 8, "n_embd": 1024, "n_positions": 512},
 }
 

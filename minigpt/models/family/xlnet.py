@@ -18,14 +18,14 @@ from minigpt.data.objectives import Objective, permuted
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
 from minigpt.models.config_file import ONLY
-from minigpt.models.family.encoder import Encoder, between_ends, encoder_card, real_tokens
+from minigpt.models.family.encoder import SMALL, Encoder, between_ends, encoder_card, real_tokens
 from minigpt.models.family.forms import Form, Layout, in_layers
 from minigpt.models.family.heads import BiasHead
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.two_streams import TwoStreamBlock
 from minigpt.models.family.xlnet_blocks import Places, RelativeAttention
 from minigpt.models.token_ids import as_array, last_state
-from minigpt.nn import Cache, Embedding, Module, accumulate, normal
+from minigpt.nn import Cache, Embedding, accumulate, normal
 from minigpt.nn.layers import inner_width
 from minigpt.ops.random_keys import Key, fold
 from minigpt.tokenizer import Tokenizer
@@ -109,6 +109,7 @@ class XLNet(Encoder):
     """Both streams of XLNet and the head of its pre-training. seed: as for GPT1. `hidden` is the content stream."""
 
     Config = XLNetConfig
+    word_head = BiasHead
     can_checkpoint_blocks = False
     last_segment = 2  # `a <sep> b <sep> <cls>`: the token for both texts has a segment of its own
     n_segments = 5  # two texts, that token, <sep>, padding, as its authors number them; they are only compared
@@ -130,10 +131,6 @@ class XLNet(Encoder):
             attn = RelativeAttention(self.config, rng, dtype)
             blocks.append(TwoStreamBlock(attn, self.config, rng, dtype))
         return blocks
-
-    def build_word_head(self, rng: np.random.Generator | None, dtype) -> Module:
-        """A bias alone."""
-        return BiasHead(self.config.vocab_size, dtype)
 
     def hidden(
         self, ids: Array, past=None, key: Key | None = None, grad: bool = True, *, mask=None, segments=None,
@@ -273,9 +270,7 @@ class XLNet(Encoder):
         return super().from_published(plain, folder)
 
 
-SIZES = {
-    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 64},
-    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "n_positions": 256},
+SIZES = SMALL | {
     "base": {},
     "large": {"n_layer": 24, "n_head": 16, "n_embd": 1024},
 }
