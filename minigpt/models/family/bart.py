@@ -4,6 +4,7 @@ What differs from MASS: a LayerNorm on the embeddings, and above all what is pre
 that may be shorter, because a span of any length becomes a single mask (section 2.2).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,14 +25,20 @@ from minigpt.data.objectives import (
 from minigpt.data.objectives.restoring import Noise
 from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError
-from minigpt.models.card import Aim, Card, as_wide_as_the_paper, ids_of
+from minigpt.models.card import Aim, ids_of
 from minigpt.models.family import translation
 from minigpt.models.family.encoder import MASK
-from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
+from minigpt.models.family.encoder_decoder import (
+    END,
+    PAD,
+    SMALL,
+    EncoderDecoder,
+    EncoderDecoderConfig,
+    encoder_decoder_card,
+)
 from minigpt.models.family.forms import Form, Layout, in_layers
 from minigpt.models.token_ids import as_array, check_ids, last_state
-from minigpt.nn.optim import AdamW
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+from minigpt.tokenizer import Tokenizer
 
 UNUSED_ROWS = 2  # transformers' tables of positions begin with two rows that no position has
 
@@ -146,75 +153,56 @@ class BART(EncoderDecoder):
         return super().from_published(others | without, folder)
 
 
-SIZES = {
-    "nano": {"n_layer": 2, "n_head": 4, "n_embd": 128, "n_positions": 64},
-    "mini": {"n_layer": 3, "n_head": 6, "n_embd": 384, "n_positions": 256},
+SIZES = SMALL | {
     "base": {"n_layer": 6, "n_head": 12, "n_embd": 768, "n_positions": 1024},
     "large": {"n_layer": 12, "n_head": 16, "n_embd": 1024, "n_positions": 1024},
 }
 
 
-def restored_text(text: Tokenizer, rate: float) -> Objective:
-    """BART's objective (section 2.2, and the choice of section 5): spans become masks, sentences change places."""
-    noise = one_after_the_other(text_infilling(text.ids[MASK], rate), sentence_permutation(sentence_ends(text)))
-    return restored_after(text, noise)
+def restored_after(noise: Callable[..., Noise]) -> Callable[..., Objective]:
+    """The objective, given a vocabulary, of writing a whole text from a source with this noise.
+
+    noise: a function of the vocabulary, and, where it hides tokens, of the share of them.
+    """
+
+    def objective(text: Tokenizer, *rate: float) -> Objective:
+        return restored(noise(text, *rate), text.ids[START], text.ids[END], text.ids[PAD])
+
+    return objective
 
 
-def masked_tokens(text: Tokenizer, rate: float) -> Objective:
-    """Token masking alone, the first of the five noises of section 2.2."""
-    return restored_after(text, token_masking(text.ids[MASK], rate))
+def infilled(text: Tokenizer, rate: float) -> Noise:
+    """Each span becomes one mask, however long it is."""
+    return text_infilling(text.ids[MASK], rate)
 
 
-def deleted_tokens(text: Tokenizer, rate: float) -> Objective:
-    """Token deletion alone."""
-    return restored_after(text, token_deletion(rate))
+def permuted(text: Tokenizer) -> Noise:
+    """Sentences change places: they end with the tokens whose text ends with a full stop, or the like."""
+    ends = [i for i in range(text.vocab_size) if text.decode([i]).rstrip().endswith((".", "!", "?"))]
+    return sentence_permutation(ends)
 
 
-def filled_text(text: Tokenizer, rate: float) -> Objective:
-    """Text infilling alone."""
-    return restored_after(text, text_infilling(text.ids[MASK], rate))
+def infilled_and_permuted(text: Tokenizer, rate: float) -> Noise:
+    """Both, one after the other: the choice of section 5."""
+    return one_after_the_other(infilled(text, rate), permuted(text))
 
 
-def ordered_sentences(text: Tokenizer) -> Objective:
-    """Sentence permutation alone."""
-    return restored_after(text, sentence_permutation(sentence_ends(text)))
+NOISES = (  # the five of section 2.2, each alone
+    Aim("masking", restored_after(lambda text, rate: token_masking(text.ids[MASK], rate)), 0.3),
+    Aim("deletion", restored_after(lambda text, rate: token_deletion(rate)), 0.3),
+    Aim("infilling", restored_after(infilled), 0.3),
+    Aim("permutation", restored_after(permuted)),
+    Aim("rotation", restored_after(lambda text: document_rotation())),
+)
 
-
-def turned_back(text: Tokenizer) -> Objective:
-    """Document rotation alone."""
-    return restored_after(text, document_rotation())
-
-
-def restored_after(text: Tokenizer, noise: Noise) -> Objective:
-    """Write the whole text, from a source with this noise."""
-    return restored(noise, text.ids[START], text.ids[END], text.ids[PAD])
-
-
-def sentence_ends(text: Tokenizer) -> list[int]:
-    """The tokens with which a sentence ends: those whose text ends with a full stop, or the like."""
-    return [i for i in range(text.vocab_size) if text.decode([i]).rstrip().endswith((".", "!", "?"))]
-
-
-CARD = Card(
-    "bart",
-    BART,
-    SIZES,
+CARD = encoder_decoder_card(
+    "bart", BART, SIZES, START,
     usual_size="base",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
-    objective=restored_text,
+    objective=restored_after(infilled_and_permuted),
     special_tokens=(PAD, START, END, MASK),
-    init_std=as_wide_as_the_paper,
     token_settings=ids_of(pad_token_id=PAD, bos_token_id=START, eos_token_id=END, decoder_start_token_id=START),
     mask_rate=0.3,
-    other_aims=(
-        Aim("masking", masked_tokens, 0.3),
-        Aim("deletion", deleted_tokens, 0.3),
-        Aim("infilling", filled_text, 0.3),
-        Aim("permutation", ordered_sentences),
-        Aim("rotation", turned_back),
-        translation.writing(START),
-    ),
+    other_aims=(*NOISES, translation.writing(START)),
     differs="the published models, 139,420,416 (base) and 406,291,456 (large), have two more rows in each of their two "
     "tables of positions, which no text uses: a saved model has them too",
 )

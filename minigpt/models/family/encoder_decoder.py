@@ -14,6 +14,7 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError, shown
+from minigpt.models.card import Card, as_wide_as_the_paper, ids_of
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.published_model import PublishedModel
@@ -22,10 +23,17 @@ from minigpt.models.gpt1 import Block
 from minigpt.models.token_ids import as_array, first_places, pad_right
 from minigpt.nn import Cache, Embedding, LayerNorm, Module, PositionEmbedding
 from minigpt.nn.layers import inner_width
+from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key, fold
+from minigpt.tokenizer import GPT1Tokenizer
 
 PAD = "_pad_"  # fills up the shorter rows of a batch
 END = "_end_"  # ends what a decoder writes
+
+SMALL = {  # what this library trains in minutes and in hours, which no paper has
+    "nano": {"n_layer": 2, "n_head": 4, "n_embd": 128, "n_positions": 64},
+    "mini": {"n_layer": 3, "n_head": 6, "n_embd": 384, "n_positions": 256},
+}
 
 Gradients = dict[str, Array]  # of what all blocks of a stack share, by name
 
@@ -376,3 +384,16 @@ class EncoderDecoder(PublishedModel):
         c = config.n_embd
         layer = 12 * c * c + 4 * c * inner_width(config)
         return (config.vocab_size + 2 * config.n_positions) * c + config.n_layer * layer
+
+
+def encoder_decoder_card(
+    name: str, model: type[EncoderDecoder], sizes: dict[str, dict[str, Any]], start: str, **differs
+) -> Card:
+    """The card of an encoder-decoder. start: the token with which its decoder starts; differs: as in `encoder_card`."""
+    usual: dict[str, Any] = {
+        "tokenizer": GPT1Tokenizer,
+        "optimizer": AdamW,
+        "init_std": as_wide_as_the_paper,
+        "token_settings": ids_of(pad_token_id=PAD, eos_token_id=END, decoder_start_token_id=start),
+    }
+    return Card(name, model, sizes, **usual | differs)

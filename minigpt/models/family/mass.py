@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from minigpt.data.objectives import Objective, lost_fragment
-from minigpt.models.card import Card, as_wide_as_the_paper, ids_of
 from minigpt.models.family import translation
 from minigpt.models.family.encoder import MASK
-from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, EncoderDecoderConfig
-from minigpt.nn.optim import AdamW
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+from minigpt.models.family.encoder_decoder import (
+    END,
+    PAD,
+    SMALL,
+    EncoderDecoder,
+    EncoderDecoderConfig,
+    encoder_decoder_card,
+)
+from minigpt.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +46,7 @@ class MASS(EncoderDecoder):
     Config = MASSConfig
 
 
-SIZES = {
-    "nano": {"n_layer": 2, "n_head": 4, "n_embd": 128, "n_positions": 64},
-    "mini": {"n_layer": 3, "n_head": 6, "n_embd": 384, "n_positions": 256},
-    "paper": {"n_layer": 6, "n_head": 8, "n_embd": 1024, "n_positions": 512},
-}
+SIZES = SMALL | {"paper": {"n_layer": 6, "n_head": 8, "n_embd": 1024, "n_positions": 512}}
 
 
 def fragment(text: Tokenizer, rate: float) -> Objective:
@@ -53,18 +54,11 @@ def fragment(text: Tokenizer, rate: float) -> Objective:
     return lost_fragment(text.ids[MASK], text.vocab_size, rate)
 
 
-CARD = Card(
-    "mass",
-    MASS,
-    SIZES,
+CARD = encoder_decoder_card(
+    "mass", MASS, SIZES, MASK,  # a decoder starts with the mask, as in figure 1
     usual_size="paper",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
     objective=fragment,
     special_tokens=(PAD, END, MASK),
-    init_std=as_wide_as_the_paper,
-    # a decoder starts with the mask, as in figure 1
-    token_settings=ids_of(pad_token_id=PAD, eos_token_id=END, decoder_start_token_id=MASK),
     mask_rate=0.5,
     other_aims=(translation.writing(MASK),),
     differs="the paper tells of 6 layers of 1,024 on each side: the vocabulary here has the size of BART's, and no "

@@ -16,16 +16,14 @@ from minigpt.data.objectives import Objective, lost_spans
 from minigpt.device.arrays import Array
 from minigpt.errors import InputError, shown
 from minigpt.files import checkpoint
-from minigpt.models.card import Card, ids_of
 from minigpt.models.config import Config
 from minigpt.models.config_file import ACTIVATIONS
 from minigpt.models.family import forms, translation
-from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, Stack
+from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, Stack, encoder_decoder_card
 from minigpt.models.family.forms import in_layers, inside
 from minigpt.models.family.t5_blocks import DecoderBlock, EncoderBlock, T5Stack
 from minigpt.nn import Embedding
-from minigpt.nn.optim import AdamW
-from minigpt.tokenizer import GPT1Tokenizer, Tokenizer
+from minigpt.tokenizer import Tokenizer
 
 KEYS = {  # key here -> that of a Hugging Face config.json of T5
     "n_embd": "d_model",
@@ -251,17 +249,12 @@ def filled_spans(text: Tokenizer, rate: float) -> Objective:
     return lost_spans(sentinels, text.ids[PAD], text.ids[END], rate)
 
 
-CARD = Card(
-    "t5",
-    T5,
-    SIZES,
+CARD = encoder_decoder_card(
+    "t5", T5, SIZES, PAD,  # a decoder starts with the padding
     usual_size="small",
-    tokenizer=GPT1Tokenizer,
-    optimizer=AdamW,
     objective=filled_spans,
     special_tokens=(PAD, END, *reversed(SENTINELS)),  # the first one is the last of the vocabulary, as in T5's
-    # a decoder starts with the padding, as T5 does
-    token_settings=ids_of(pad_token_id=PAD, eos_token_id=END, decoder_start_token_id=PAD),
+    init_std=None,  # it follows from the sizes
     mask_rate=0.15,
     other_aims=(translation.writing(PAD),),
 )
