@@ -5,7 +5,6 @@ A score is the sum of three products: content with content, content with distanc
 from the positions, and its keys and values are the states before it (section 3.2, the enhanced mask decoder).
 """
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,44 +15,21 @@ import numpy as np
 from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError, check_whole, shown
 from minigpt.models.config_file import ONLY
-from minigpt.models.family.bert import BLOCK as BERT_BLOCK
-from minigpt.models.family.bert import WORDS, BERTConfig
+from minigpt.models.family.bert import BERTConfig
 from minigpt.models.family.deberta_blocks import C2P, P2C, DisentangledAttention, Distances
+from minigpt.models.family.deberta_files import LAYOUT, NOT_IN_V1, V1, in_usual_layout, usual_name
 from minigpt.models.family.encoder import Encoder, encoder_card
-from minigpt.models.family.forms import Form, Layout, Places, at_places, in_layers
+from minigpt.models.family.forms import Layout
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.two_streams import TwoStreamBlock
 from minigpt.nn import Cache, Embedding, LayerNorm, PositionEmbedding
 from minigpt.ops.random_keys import Key, fold
 
-V1 = "deberta"  # the model_type of version 1
-NOT_IN_V1 = ("position_buckets", "norm_rel_ebd", "share_att_key", "conv_kernel_size")  # keys that mean nothing in it
 NORM = "layer_norm"
-
-TABLES: dict[str, Places] = {
-    "tokens_embed": "embeddings.word_embeddings",
-    "distances_embed": "encoder.rel_embeddings",
-    "distances_embed.ln": "encoder.LayerNorm",
-    "positions_embed": "embeddings.position_embeddings",
-    "segments_embed": "embeddings.token_type_embeddings",
-    "ln_embed": "embeddings.LayerNorm",
-}
-BLOCK = BERT_BLOCK | {
-    "attn.c_attn": ["attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"],
-    "attn.key_of_distance": "attention.self.pos_key_proj",
-    "attn.query_of_distance": "attention.self.pos_query_proj",
-}
-LABELS = Form(dense="pooler.dense", act="gelu_exact", scores="classifier")
-LAYOUT = Layout("DebertaV2", "deberta", TABLES, in_layers("encoder.layer.{}", BLOCK), "cls.predictions.decoder", {
-    "ForMaskedLM": Form(words=WORDS),
-    "ForSequenceClassification": LABELS,
-    **at_places(LABELS),
-    "Model": Form(),
-})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeBERTaConfig(PublishedConfig):
+class DeBERTaConfig(BERTConfig):
     """Sizes and rates; the defaults are those of DeBERTa-base, in the layout of Hugging Face's DeBERTa-v2.
 
     n_distances: k, so that distances from -k to k - 1 are told apart, and farther ones are taken for these.
@@ -65,7 +41,6 @@ class DeBERTaConfig(PublishedConfig):
     often the last block runs where words are told; 0, as in transformers: there is no such decoder.
     """
 
-    keys: ClassVar[dict[str, str]] = BERTConfig.keys
     architecture: ClassVar[str] = "DebertaV2ForMaskedLM"
     layout: ClassVar[Layout | None] = LAYOUT
     other_types: ClassVar[tuple[str, ...]] = (V1,)
@@ -78,10 +53,6 @@ class DeBERTaConfig(PublishedConfig):
 
     model_type: str = "deberta-v2"
     vocab_size: int = 50265
-    n_positions: int = 512
-    n_embd: int = 768
-    n_layer: int = 12
-    n_head: int = 12
     n_segments: int = 0
     n_distances: int = 512
     max_distance: int | None = None
@@ -235,65 +206,15 @@ class DeBERTa(Encoder):
     @classmethod
     def fitted(cls, config: DeBERTaConfig, names: Iterable[str], values: dict) -> PublishedConfig:
         """As of every relative; the head of version 3 has another name."""
-        return super().fitted(config, [_usual_name(name) for name in names], values)
+        return super().fitted(config, [usual_name(name) for name in names], values)
 
     def from_published(self, tensors: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-        """Tensors under published names -> under the names here, of version 1 and of version 3's own head too.
+        """Tensors under the published names of any version -> under the names here.
 
-        The head of version 3 that tells replaced tokens is left out, with a warning, and so are positions that nothing
-        uses. Raises InputError for a tensor that is missing.
+        Raises InputError for a tensor that is missing.
         """
-        if any(name.startswith(REPLACED) for name in tensors):
-            warnings.warn(f"{folder}: the head that tells replaced tokens, {REPLACED}*, is left out", stacklevel=2)
-        plain = {}
-        for name, tensor in tensors.items():
-            is_spare = name.endswith(POSITIONS) and self.positions_embed is None
-            if not is_spare and not name.startswith(REPLACED):
-                plain |= self._of_v1(_usual_name(name), tensor)
-        return super().from_published(plain, folder)
-
-    def _of_v1(self, name: str, tensor: np.ndarray) -> dict[str, np.ndarray]:
-        """One tensor of version 1 -> those of version 2; any other tensor as it is.
-
-        Version 1 has one matrix for queries, keys and values, head by head, and no bias for keys.
-        """
-        layer, attention, part = name.partition(".attention.self.")
-        if not attention or part not in V1_PARTS:
-            return {name: tensor}
-        of_layer = f"{layer}{attention}"
-        c = self.config.n_embd
-        zeros = np.zeros(c, tensor.dtype)
-        if part == "in_proj.weight" and tensor.shape == (3 * c, c):
-            by_head = tensor.reshape(self.config.n_head, 3, -1, c).swapaxes(0, 1).reshape(3, c, c)
-            named = {f"{of_layer}{which}_proj.weight": matrix for which, matrix in zip(QKV, by_head, strict=True)}
-            return named | {f"{of_layer}key_proj.bias": zeros}
-        if part == "pos_proj.weight":
-            return {f"{of_layer}pos_key_proj.weight": tensor, f"{of_layer}pos_key_proj.bias": zeros}
-        return {f"{of_layer}{V1_PARTS[part]}": tensor}
-
-
-REPLACED = "mask_predictions."
-POSITIONS = "embeddings.position_embeddings.weight"
-QKV = ("query", "key", "value")
-V1_PARTS = {  # parts of an attention of version 1 -> in version 2, where they are not split
-    "in_proj.weight": "in_proj.weight",
-    "q_bias": "query_proj.bias",
-    "v_bias": "value_proj.bias",
-    "pos_proj.weight": "pos_key_proj.weight",
-    "pos_q_proj.weight": "pos_query_proj.weight",
-    "pos_q_proj.bias": "pos_query_proj.bias",
-}
-NEWER_HEAD = {  # the head that tells words, as the authors' files and transformers without "legacy" call it -> usually
-    "lm_predictions.lm_head.dense": "cls.predictions.transform.dense",
-    "lm_predictions.lm_head.LayerNorm": "cls.predictions.transform.LayerNorm",
-    "lm_predictions.lm_head": "cls.predictions",
-}
-
-
-def _usual_name(name: str) -> str:
-    """The name of a tensor in the usual layout."""
-    module, _, part = name.rpartition(".")
-    return f"{NEWER_HEAD.get(module, module)}.{part}" if module else name
+        usual = in_usual_layout(tensors, self.config, self.positions_embed is not None, folder)
+        return super().from_published(usual, folder)
 
 
 SIZES = {
