@@ -449,12 +449,14 @@ def test_time_before_the_first_part_counts(results):
 # --- parts that fail, take too long, or are interrupted --------------------------------------------------------------
 
 WORKER = """
-    import json, subprocess, sys, time
+    import json, os, subprocess, sys, time
     from pathlib import Path
     rows = Path(sys.argv[sys.argv.index("--rows") + 1])
     work = sys.argv[sys.argv.index("--work") + 1]
     rows.write_text(json.dumps({"a row": {"seconds": 1.0}}))
     print("about to", work, flush=True)
+    if work == "session.it":
+        print("session", os.getsid(0), "stdin", len(sys.stdin.read()))
     if work == "skipped.it":
         sys.exit(3)
     if work == "long.it":
@@ -506,6 +508,13 @@ def test_a_part_is_ended_at_its_limit_with_all_that_it_has_started(worker):
     ended = worker.run(part("long"), 2.0)
     assert ended.outcome == "out of time" and ended.rows == {"a row": {"seconds": 1.0}}
     assert time.monotonic() - began < 20 and not is_running(worker.log.path)
+
+
+@pytest.mark.skipif(not hasattr(os, "getsid"), reason="there are no sessions here")
+def test_a_part_belongs_to_the_session_of_the_run(worker):
+    """Who ends all processes of that session, as a machine that is lent does, ends the part too."""
+    assert worker.run(part("session"), 30.0).outcome == "done"
+    assert f"session {os.getsid(0)} stdin 0" in worker.log.path.read_text(encoding="utf-8")
 
 
 def test_rows_are_kept_when_they_are_measured(worker, results, capsys):

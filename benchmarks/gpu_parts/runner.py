@@ -120,10 +120,10 @@ class Runner:
     def _outcome(self, options: list[str], limit: float, show: Callable[[str], None]) -> str:
         path = os.pathsep.join(filter(None, (str(machine.ROOT), os.environ.get("PYTHONPATH"))))
         environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": path}  # what it starts finds the package too
-        own_group = {"start_new_session": True} if hasattr(os, "killpg") else {}  # so its children end with it
+        own_group = {"process_group": 0} if hasattr(os, "killpg") else {}  # so its children end with it
         self.process = subprocess.Popen(
             [sys.executable, str(SCRIPT), *options], cwd=machine.ROOT, env=environment, text=True, errors="replace",
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **own_group,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **own_group,
         )  # fmt: skip
         shown = threading.Thread(target=_show, args=[self.process.stdout, show], daemon=True)
         shown.start()
