@@ -30,6 +30,7 @@ from gpu_parts import (  # noqa: E402
     bench,
     checks,
     facts,
+    others,
     phases,
     plan,
     predictions,
@@ -655,7 +656,7 @@ def test_a_gpu_is_broken_where_it_answers_with_an_error(monkeypatch):
 def test_a_test_that_waits_for_ever_is_named(tmp_path, played, monkeypatch):
     """Before the part is ended at its limit."""
     commands = []
-    monkeypatch.setattr(checks, "_started", lambda command: commands.append(command) or subprocess.Popen(
+    monkeypatch.setattr(checks, "started", lambda command: commands.append(command) or subprocess.Popen(
         [sys.executable, "-c", "print('so far: 1 passed, 0 failed, 0 skipped')"], stdout=subprocess.PIPE, text=True))
     checks.other_tests(played)
     [option] = [word for word in commands[0] if word.startswith("faulthandler_timeout=")]
@@ -687,7 +688,7 @@ def starts(monkeypatch):
             commands.append(command)
             return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
 
-        monkeypatch.setattr(checks, "_started", started)
+        monkeypatch.setattr(checks, "started", started)
         return commands
 
     return prepare
@@ -763,6 +764,14 @@ def test_every_array_is_an_allocation_of_its_own_while_a_tool_looks(played, monk
     played.on_gpu = True
     checks.every_kernel(played)
     assert during[2:] == [None, None] and used[-1] == "the pool"
+
+
+def test_what_a_program_prints_is_shown_as_far_as_it_came(capsys):
+    """Only the lines that are looked for; where it fails its last lines are told."""
+    program = [sys.executable, "-c", "print('measured 5 us\\nother'); raise OSError('no counters')"]
+    with pytest.raises(AssertionError, match="(?s)failed:\nmeasured 5 us\nother.*OSError: no counters"):
+        others._show(program, others.MEASURED)
+    assert capsys.readouterr().out == "measured 5 us\n"
 
 
 # --- compiled before -------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def _pytest(bench: Bench, name: str, files: tuple[str, ...], played: str) -> Non
 
         command += ["-n", str(1 if bench.quick else WORKERS)]
     row = {}
-    with _started(command) as process:
+    with started(command) as process:
         for line in process.stdout:
             if not line.startswith("so far: "):
                 print(line, end="", flush=True)
@@ -73,11 +73,12 @@ def _pytest(bench: Bench, name: str, files: tuple[str, ...], played: str) -> Non
     assert process.returncode == 0 and row.get("passed"), f"{name}: not every test passed"
 
 
-def _started(command: list[str]) -> subprocess.Popen:
+def started(command: list[str], environment: dict[str, str] | None = None) -> subprocess.Popen:
     """A command in the repository's root; what it prints can be read line by line."""
     return subprocess.Popen(
-        command, cwd=machine.ROOT, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+        command, cwd=machine.ROOT, env=environment, text=True, errors="replace", stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )  # fmt: skip
 
 
 # --- compute-sanitizer ------------------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def _sanitizer(bench: Bench, tool: str, *options: str) -> None:
     command += [sys.executable, str(machine.ROOT / "benchmarks" / "gpu.py")]
     command += ["--device", bench.device, "--work", "checks.every_kernel", *(["--quick"] if bench.quick else [])]
     errors = None
-    with _started(command) as process:
+    with started(command) as process:
         for line in process.stdout:
             print(line, end="", flush=True)
             found = re.search(r"(?:ERROR|RACECHECK) SUMMARY: (\d+)", line)

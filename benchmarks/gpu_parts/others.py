@@ -1,5 +1,6 @@
 """What other scripts measure on a GPU, and Nsight Compute."""
 
+import collections
 import os
 import re
 import subprocess
@@ -8,13 +9,14 @@ import sys
 import machine
 
 from gpu_parts.bench import Bench, Skipped, gradients
-from gpu_parts.checks import found_tool
+from gpu_parts.checks import found_tool, started
 from minigpt import ops
 from minigpt.nn.optim import AdamW
 
 LESSONS = ("20_the_gpu", "21_one_kernel", "22_graphs_and_sixteen_bits")
 PROFILED = r"regex:^(attention_.*|layernorm_.*|cross_entropy|adam|column_sums|add)$"
 LAUNCHES = 22  # that ncu looks at: each is repeated many times
+MEASURED = r"measured|: .* us\b|a step of"  # of what a lesson prints
 COUNTERS = r"^ +[a-z_]+ \(|Duration|Throughput|Achieved Occ|Registers|Issue|Stall"
 
 
@@ -41,11 +43,8 @@ def lessons(bench: Bench) -> None:
     """The lessons on the GPU: the lines in which they say what they measured."""
     for name in LESSONS[:1] if bench.quick else LESSONS:
         environment = os.environ | {"MINIGPT_DEVICE": bench.device, "MPLBACKEND": "agg"}
-        command = [sys.executable, str(machine.ROOT / "lessons" / f"{name}.py")]
-        done = subprocess.run(command, cwd=machine.ROOT, env=environment, text=True, capture_output=True)
-        measured = [line for line in done.stdout.splitlines() if re.search(r"measured|: .* us\b|a step of", line)]
-        print(f"--- lesson {name}", *measured, sep="\n", flush=True)
-        assert done.returncode == 0, f"lesson {name} failed:\n{done.stderr[-2000:]}"
+        print(f"--- lesson {name}", flush=True)
+        _show([sys.executable, str(machine.ROOT / "lessons" / f"{name}.py")], MEASURED, environment)
 
 
 def ncu(bench: Bench) -> None:
@@ -59,10 +58,18 @@ def ncu(bench: Bench) -> None:
         command += ["--section", section]
     script = str(machine.ROOT / "benchmarks" / "gpu.py")
     command += [sys.executable, script, "--device", bench.device, "--work", "others.profiled"]
-    done = subprocess.run(command, cwd=machine.ROOT, text=True, capture_output=True)
-    lines = done.stdout.splitlines()
-    print(*(line for line in lines if re.search(COUNTERS, line)), sep="\n", flush=True)
-    assert done.returncode == 0, f"ncu failed: {(done.stdout + done.stderr)[-500:]}"
+    _show(command, COUNTERS)
+
+
+def _show(command: list[str], pattern: str, environment: dict[str, str] | None = None) -> None:
+    """Run a command, and print each line that matches when it comes. Raises AssertionError where it fails."""
+    last: collections.deque[str] = collections.deque(maxlen=20)
+    with started(command, environment) as process:
+        for line in process.stdout:
+            last.append(line)
+            if re.search(pattern, line):
+                print(line, end="", flush=True)
+    assert process.returncode == 0, f"{command[0]} failed:\n{''.join(last)}"
 
 
 def profiled(bench: Bench) -> None:

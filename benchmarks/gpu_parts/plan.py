@@ -30,11 +30,11 @@ TESTS = ("tests/*.py", "tests/*.h")
 TORCH = ("benchmarks/torch_gpt.py",)
 WARM = "warm"
 PARTS = (
-    Part("facts", 1, 20, 45, "facts.facts", "the machine, its libraries, how fast it copies and multiplies"),
+    Part("facts", 1, 20, 60, "facts.facts", "the machine, its libraries, how fast it copies and multiplies"),
     Part(WARM, 1, 60, 100, "warm.warm", "every kernel compiled once, several at a time: no later part has to wait",
          depends=("benchmarks/kernel_variants.py",)),
     Part("right", 1, 60, 120, "right.right", "GPT-2 small against the reference, steps as on the CPU, the same bits"),
-    Part("tests", 1, 60, 110, "checks.kernel_tests", "the tests of kernels and products that need a GPU",
+    Part("tests", 1, 60, 120, "checks.kernel_tests", "the tests of kernels and products that need a GPU",
          depends=TESTS),
     Part("phases", 1, 45, 90, "phases.phases", "a training step in each precision, each operation between two events"),
     Part("nccl", 1, 10, 30, "checks.nccl", "NCCL adds gradients between GPUs: is it there, and right in one process?"),

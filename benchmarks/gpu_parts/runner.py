@@ -22,7 +22,7 @@ from gpu_parts.plan import Part
 SCRIPT = machine.ROOT / "benchmarks" / "gpu.py"
 INTERRUPTED = "interrupted"
 RUNNING = "running"  # and where that is what is kept: everything was killed meanwhile
-ANSWERS = 60  # seconds in which a GPU is found, or is not
+ANSWERS = 120  # seconds in which a GPU is found, also by a machine that has just been started
 SKIPPED = 3  # the exit status of a part that cannot be played here
 GRACE = 5  # seconds between the signal to end and the signal to kill
 WIDTH = 220  # of a line that is shown; the log has all of it
