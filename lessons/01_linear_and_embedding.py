@@ -6,7 +6,8 @@
 # shapes help you to remember them. Then you will train a small model that finds out from a text
 # what a vowel is, and see a wrong gradient arrive at the right loss.
 #
-# Reading: 50 minutes. Running: 6 to 15 seconds. Before it: lesson 00.
+# Reading: 25 minutes for the core, 80 minutes for all of it. Running: 6 to 15 seconds. Before it:
+# lesson 00.
 #
 # Papers: GPT-1 (Radford et al. 2018), equation 2. Bengio et al. 2003 (JMLR 3), section 2: the table
 # of word vectors. Press and Wolf 2017 (arXiv 1608.05859): one table for input and output.
@@ -49,7 +50,12 @@ plot.save(lookup.figure, "01_table.png")
 # This is an **embedding**. Token 2 occurs twice, so its row is taken twice.
 #
 # What does a model do with quantities? It multiplies each with a weight and adds the products. One
-# such sum is a **unit**. Here is a unit with three inputs, by hand:
+# such sum is a **unit**. Many units side by side, all with the same inputs, are a **linear** layer.
+
+# %% [markdown] tags=["deeper"]
+# ### A unit by hand, and how much of GPT-1 such units are
+#
+# Here is a unit with three inputs, by hand:
 
 # %%
 unit_inputs = np.array([1.0, 2.0, 3.0])
@@ -60,7 +66,7 @@ print("one unit:", by_hand)
 assert by_hand == unit_inputs @ unit_weights + unit_bias == 4.75, "a unit is a weighted sum"
 
 # %% [markdown]
-# Many units side by side, all with the same inputs, are a **linear** layer. How much of GPT-1 is
+# How much of GPT-1 is
 # made of these two operations? It has 12 **blocks**, groups of the same operations one after the
 # other. Each block has four linear layers with the sizes below (width 768): two for attention
 # (lesson 04), and two for the part that lesson 05 builds.
@@ -82,6 +88,8 @@ assert total - in_layers - in_tables == 12 * 4 * 768, "gains and biases of Layer
 # shape (I, O): column o belongs to unit o. First as plain loops:
 
 # %%
+from minigpt.learn import lines
+
 N, I, O = 5, 3, 4  # rows, inputs, outputs: all different
 
 
@@ -102,27 +110,6 @@ print("out with loops:\n", out.round(2))
 assert np.allclose(out, x @ w + b, rtol=0, atol=1e-14), "the loops are one matrix product"
 
 # %% [markdown]
-# The rows do not influence each other. If x is a batch of B sequences of T positions, (B, T, I), it
-# is simply B times T rows: put them into one array of rows, multiply, and restore the shape. With
-# one operation a line:
-
-# %%
-from minigpt.learn import lines
-
-
-def linear_lines(x, w, b):
-    rows = x.reshape(-1, x.shape[-1])
-    product = rows @ w
-    shifted = product + b
-    out = shifted.reshape(*x.shape[:-1], -1)
-    return out
-
-
-batch = np.random.default_rng(2).normal(size=(2, 5, I))  # (B, T, I)
-linear_values = lines.run(linear_lines, batch, w, b)
-assert np.allclose(linear_values.out[1], batch[1] @ w + b), "each sequence by itself"
-
-# %% [markdown]
 # **Embedding.** In NumPy, `table[ids]` takes the rows. The same can be written as a matrix product.
 # A **one-hot** row is zero except for a 1 at the place of its id. One-hot rows times the table give
 # the same vectors, because all other rows of the table are multiplied by 0.
@@ -139,6 +126,26 @@ assert np.array_equal(taken, one_hot @ table), "taking rows is a product with on
 # So an embedding *is* a linear layer whose inputs are one-hot. GPT-1's equation 2 writes it in this
 # way. But we do not compute it so: it would need 16 billion multiplications, almost all of them
 # by zero, to copy 512 rows.
+
+# %% [markdown] tags=["deeper"]
+# ### A batch is more rows
+#
+# The rows do not influence each other. If x is a batch of B sequences of T positions, (B, T, I), it
+# is simply B times T rows: put them into one array of rows, multiply, and restore the shape. With
+# one operation a line:
+
+# %%
+def linear_lines(x, w, b):
+    rows = x.reshape(-1, x.shape[-1])
+    product = rows @ w
+    shifted = product + b
+    out = shifted.reshape(*x.shape[:-1], -1)
+    return out
+
+
+batch = np.random.default_rng(2).normal(size=(2, 5, I))  # (B, T, I)
+linear_values = lines.run(linear_lines, batch, w, b)
+assert np.allclose(linear_values.out[1], batch[1] @ w + b), "each sequence by itself"
 
 # %% [markdown]
 # ## 3. Backward, index by index
@@ -186,6 +193,11 @@ def embedding_loops_backward(dout, v):
 table_results = lines.check(embedding_lines, embedding_loops_backward, table, ids)
 assert all(result.word == "happy" for result in table_results), "the sum over all copies is right"
 
+# %% [markdown] tags=["deeper"]
+# ### A gradient that counts
+#
+# With a `dout` of ones, the gradient of a row says how often it was copied:
+
 # %%
 embedding_values = lines.run(embedding_lines, table, ids)
 copies = embedding_loops_backward(np.ones((2, 3, C)), embedding_values)[:, 0]
@@ -223,85 +235,26 @@ assert list(copies) == [1, 0, 3, 0, 0, 1, 1], "token 2 three times; tokens 1, 3 
 # each input is used by every unit. dw and db are sums over *rows*, because all rows use the same
 # weights.
 
-# %%
-shapes = plot.Diagram(8, 6.6, "One product forward, two products backward")
-products = [
-    [("x (N, I)", N, I, "tab:blue"), ("w (I, O)", I, O, "tab:orange"),
-     ("out (N, O)", N, O, "tab:green")],
-    [("dout (N, O)", N, O, "tab:red"), ("w transposed (O, I)", O, I, "tab:orange"),
-     ("dx (N, I)", N, I, "tab:red")],
-    [("x transposed (I, N)", I, N, "tab:blue"), ("dout (N, O)", N, O, "tab:red"),
-     ("dw (I, O)", I, O, "tab:red")],
-]  # fmt: skip
-for height, factors in zip((5.3, 3.0, 0.95), products, strict=True):
-    for at, (name, n_rows, n_columns, color) in zip((1.2, 4.0, 6.8), factors, strict=True):
-        shapes.grid(at, height, [[""] * n_columns] * n_rows, name, color, cell=0.31)
-    shapes.text(2.6, height, "×", size=22)
-    shapes.text(5.4, height, "=", size=22)
-plot.save(shapes.figure, "01_shapes.png")
-
 # %% [markdown]
 # If you forget the formulas, **use the shapes**. dw must have the shape (I, O). We have x (N, I)
 # and dout (N, O). There is one way to multiply them that gives (I, O): x transposed times dout.
 # This helps the memory, but it proves nothing, and it fails when two sizes are equal. That is why
 # our sizes are all different.
-#
-# The picture also shows the cost. All three products need N times I times O multiplications. **The
-# backward pass of a linear layer costs two forward passes.** Where most of the work is in such
-# products, backpropagation costs about two more runs of the model, counted in multiplications
-# (lesson 00).
-#
-# Now line by line, for a batch:
-
-# %%
-def linear_lines_backward(dout, v):
-    # out = shifted.reshape(*x.shape[:-1], -1)
-    dshifted = dout.reshape(-1, dout.shape[-1])
-    # shifted = product + b
-    dproduct = dshifted
-    db = dshifted.sum(axis=0)  # b is added to every row
-    # product = rows @ w
-    drows = dproduct @ v.w.T
-    dw = v.rows.T @ dproduct
-    # rows = x.reshape(-1, x.shape[-1])
-    dx = drows.reshape(v.x.shape)
-    return dx, dw, db
-
-
-line_results = lines.check(linear_lines, linear_lines_backward, batch, w, b)
-assert all(result.word == "happy" for result in line_results), "each line is right"
-
-# %% [markdown]
-# The tool lists x and `rows`, but `rows` is x in another shape. So a cache needs x and w.
-#
-# The embedding is one-hot rows times the table, so its gradient is the transposed one-hot rows
-# times dout: into each row of the table, the sum over the places that hold its id. To add rows into
-# places that are given by ids is called a **scatter-add**. NumPy has it as `np.add.at`.
 
 # %%
 from types import SimpleNamespace
 
-
-def linear_forward(x, w, b):
-    """x (*,I), w (I,O), b (O,) -> out (*,O)"""
-    rows = x.reshape(-1, x.shape[-1])
-    out = rows @ w + b
-    return out.reshape(*x.shape[:-1], -1), (x, w)
-
-
-def linear_backward(dout, cache):
-    """dout (*,O) -> dx (*,I), dw (I,O), db (O,)"""
-    x, w = cache
-    rows, drows = x.reshape(-1, x.shape[-1]), dout.reshape(-1, dout.shape[-1])
-    return (drows @ w.T).reshape(x.shape), rows.T @ drows, drows.sum(axis=0)
-
-
 dout_rows = np.random.default_rng(3).normal(size=(N, O))
 by_loops = linear_loops_backward(dout_rows, SimpleNamespace(x=x, w=w))  # it reads v.x and v.w
-by_products = linear_backward(dout_rows, (x, w))
+by_products = dout_rows @ w.T, x.T @ dout_rows, dout_rows.sum(axis=0)
 for name, slow, quick in zip(("dx", "dw", "db"), by_loops, by_products, strict=True):
     print(f"{name}: loops and products differ by {np.abs(slow - quick).max():.0e}")
     assert np.allclose(slow, quick, rtol=0, atol=1e-14), f"{name} is the same in both forms"
+
+# %% [markdown]
+# The embedding is one-hot rows times the table, so its gradient is the transposed one-hot rows
+# times dout: into each row of the table, the sum over the places that hold its id. To add rows into
+# places that are given by ids is called a **scatter-add**. NumPy has it as `np.add.at`.
 
 # %%
 def embedding_forward(w, ids):
@@ -324,21 +277,80 @@ by_one_hot = one_hot.reshape(-1, V).T @ dtaken.reshape(-1, C)
 print(f"scatter-add and one-hot product differ by {np.abs(dtable - by_one_hot).max():.0e}")
 assert np.allclose(dtable, by_one_hot, rtol=0, atol=1e-14), "both are the sum over all copies"
 
+# %% [markdown] tags=["deeper"]
+# ### The three products, and their cost
+
+# %%
+shapes = plot.Diagram(8, 6.6, "One product forward, two products backward")
+products = [
+    [("x (N, I)", N, I, "tab:blue"), ("w (I, O)", I, O, "tab:orange"),
+     ("out (N, O)", N, O, "tab:green")],
+    [("dout (N, O)", N, O, "tab:red"), ("w transposed (O, I)", O, I, "tab:orange"),
+     ("dx (N, I)", N, I, "tab:red")],
+    [("x transposed (I, N)", I, N, "tab:blue"), ("dout (N, O)", N, O, "tab:red"),
+     ("dw (I, O)", I, O, "tab:red")],
+]  # fmt: skip
+for height, factors in zip((5.3, 3.0, 0.95), products, strict=True):
+    for at, (name, n_rows, n_columns, color) in zip((1.2, 4.0, 6.8), factors, strict=True):
+        shapes.grid(at, height, [[""] * n_columns] * n_rows, name, color, cell=0.31)
+    shapes.text(2.6, height, "×", size=22)
+    shapes.text(5.4, height, "=", size=22)
+plot.save(shapes.figure, "01_shapes.png")
+
+# %% [markdown]
+# All three products need N times I times O multiplications. **The
+# backward pass of a linear layer costs two forward passes.** Where most of the work is in such
+# products, backpropagation costs about two more runs of the model, counted in multiplications
+# (lesson 00).
+
+# %% [markdown] tags=["deeper"]
+# ### Line by line, for a batch
+
+# %%
+def linear_lines_backward(dout, v):
+    # out = shifted.reshape(*x.shape[:-1], -1)
+    dshifted = dout.reshape(-1, dout.shape[-1])
+    # shifted = product + b
+    dproduct = dshifted
+    db = dshifted.sum(axis=0)  # b is added to every row
+    # product = rows @ w
+    drows = dproduct @ v.w.T
+    dw = v.rows.T @ dproduct
+    # rows = x.reshape(-1, x.shape[-1])
+    dx = drows.reshape(v.x.shape)
+    return dx, dw, db
+
+
+line_results = lines.check(linear_lines, linear_lines_backward, batch, w, b)
+assert all(result.word == "happy" for result in line_results), "each line is right"
+
+# %% [markdown]
+# The tool lists x and `rows`, but `rows` is x in another shape. So a cache needs x and w.
+
+# %%
+def linear_forward(x, w, b):
+    """x (*,I), w (I,O), b (O,) -> out (*,O)"""
+    rows = x.reshape(-1, x.shape[-1])
+    out = rows @ w + b
+    return out.reshape(*x.shape[:-1], -1), (x, w)
+
+
+def linear_backward(dout, cache):
+    """dout (*,O) -> dx (*,I), dw (I,O), db (O,)"""
+    x, w = cache
+    rows, drows = x.reshape(-1, x.shape[-1]), dout.reshape(-1, dout.shape[-1])
+    return (drows @ w.T).reshape(x.shape), rows.T @ drows, drows.sum(axis=0)
+
+
+for name, mine, product in zip(
+    ("dx", "dw", "db"), linear_backward(dout_rows, (x, w)), by_products, strict=True
+):
+    print(f"{name}: the function and the products differ by {np.abs(mine - product).max():.0e}")
+    assert np.allclose(mine, product, rtol=0, atol=1e-14), f"{name} is the same in both"
+
 # %% [markdown]
 # ## 5. Check, and the trap
 #
-# Against finite differences, with the checker of lesson 00. (Ids are integers, so they have no
-# gradient: there is no token between 2 and 3.)
-
-# %%
-from minigpt import gradcheck
-
-results = gradcheck.check(linear_forward, linear_backward, (batch, w, b))
-results += gradcheck.check(embedding_forward, embedding_backward, (table, ids))
-print(gradcheck.table(results))
-assert all(result.error < 1e-9 for result in results), "all four gradients are right"
-
-# %% [markdown]
 # **The trap.** `np.add.at` looks strange. Why not simply `dw[ids] += dout`? We try it, first with
 # ids that are all different, then with ours:
 
@@ -352,23 +364,46 @@ def trapped_backward(dout, cache):
 
 all_different = np.array([[2, 5, 3], [0, 1, 6]])
 for name, given in (("all ids different", all_different), ("token 2 three times", ids)):
+    right = embedding_backward(dtaken, (table, given))
+    trapped_dtable = trapped_backward(dtaken, (table, given))
+    wrong_rows = np.flatnonzero((right != trapped_dtable).any(axis=1))
+    print(f"{name}: wrong rows {wrong_rows}")
+    expected_rows = [] if given is all_different else [2]
+    assert list(wrong_rows) == expected_rows, "only repeated ids show the mistake"
+last = dtaken[ids == 2][-1]
+print("row 2 of the wrong gradient:", trapped_dtable[2].round(2), "the last copy:", last.round(2))
+assert np.array_equal(trapped_dtable[2], last), "only the last copy remains"
+
+# %% [markdown]
+# NumPy executes `dw[ids] += dout` in three steps: take the rows, add, put the rows back. Three
+# copies of row 2 are taken. Each gets its own gradient, and all three are put back into the same
+# place, one over the other. Only the last one remains. **This is a surprise of the lesson**: no
+# error, and no shape that is wrong. A check with ids that do not repeat cannot see this. In a real
+# text, every batch repeats its frequent tokens many times.
+
+# %% [markdown] tags=["deeper"]
+# ### Against finite differences
+#
+# Against finite differences, with the checker of lesson 00. (Ids are integers, so they have no
+# gradient: there is no token between 2 and 3.)
+
+# %%
+from minigpt import gradcheck
+
+results = gradcheck.check(linear_forward, linear_backward, (batch, w, b))
+results += gradcheck.check(embedding_forward, embedding_backward, (table, ids))
+print(gradcheck.table(results))
+assert all(result.error < 1e-9 for result in results), "all four gradients are right"
+
+# %%
+for name, given in (("all ids different", all_different), ("token 2 three times", ids)):
     [trapped] = gradcheck.check(embedding_forward, trapped_backward, (table, given))
     print(f"{name}:")
     print(gradcheck.table([trapped]))
     expected = "happy" if given is all_different else "wrong"
     assert trapped.word == expected, "only repeated ids show the mistake"
-drows = np.random.default_rng(5).normal(size=(*ids.shape, table.shape[1]))
-kept = trapped_backward(drows, (table, ids))[2]
-last = drows[ids == 2][-1]
-print("row 2 of the wrong gradient:", kept.round(2), "the last copy:", last.round(2))
-assert np.array_equal(kept, last), "only the last copy remains"
 
-# %% [markdown]
-# NumPy executes `dw[ids] += dout` in three steps: take the rows, add, put the rows back. Three
-# copies of row 2 are taken. Each gets its own gradient, and all three are put back into the same
-# place, one over the other. Only the last one remains. A check with ids that do not repeat cannot
-# see this. In a real text, every batch repeats its frequent tokens many times.
-#
+# %% [markdown] tags=["deeper"]
 # ### One table, used twice
 #
 # GPT-1 uses its token table once more, at the end: the score of token v is the product of h, the
@@ -420,15 +455,15 @@ dlogits = np.random.default_rng(5).normal(size=tied_logits.shape)
 for name, part in zip(("output", "input"), tied_parts(dlogits, tied_cache), strict=True):
     moved = np.flatnonzero(part.any(axis=1))
     print(f"the use at the {name:6} gives a gradient to rows {moved}")
-    expected_rows = range(V) if name == "output" else np.unique(ids)
-    assert list(moved) == list(expected_rows), "every row at the output, only ids at the input"
+    every_row = range(V) if name == "output" else np.unique(ids)
+    assert list(moved) == list(every_row), "every row at the output, only ids at the input"
 
 # %% [markdown]
 # The two parts differ in kind. The use at the input gives a gradient only to the rows of tokens
 # that occurred. The use at the output gives a gradient to *every* row, at every position: the
 # scores of the tokens that did not come are changed too.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. See it: which letters are alike?
 #
 # Now a very small model: it sees one letter and predicts the next one. The vector of a letter has
@@ -523,7 +558,6 @@ def gap(vectors):
 print("on the line:", "".join(LETTERS[i] for i in along(letters).argsort()).replace(" ", "_"))
 print(f"gap between consonants and vowels: {gap(letters):.2f}; control {gap(control):.2f}")
 assert gap(letters) > 0 > gap(control), "the text in order parts them, the control does not"
-
 
 # %%
 from itertools import combinations
@@ -678,7 +712,7 @@ plot.save(curve_figure, "01_wrong_gradient.png")
 # show here.) If we had seen only the curve of the wrong gradient, we would have called it a
 # success. *A falling loss is no proof of a right gradient.*
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library
 #
 # The same two pairs are in the table of operations. Their forward functions add what a library
@@ -722,7 +756,7 @@ assert ops.ledger(embedding_cache)["ids"] == ids.nbytes, "an embedding keeps its
 # embedding keeps, beside its table, only its ids. For each position, one block of GPT-1 keeps 768
 # + 768 + 768 + 3,072 numbers as inputs of its four linear layers.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
 # - GPT-1's equation 2: $h_0 = U W_e + W_p$, where U holds the one-hot tokens. At the end, $P(u) =
@@ -738,7 +772,17 @@ assert ops.ledger(embedding_cache)["ids"] == ids.nbytes, "an embedding keeps its
 # - Vaswani et al. 2017 (section 3.4) multiply embeddings by $\sqrt{C}$. GPT-1 does not.
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 9. To keep
+#
+# - An embedding takes rows out of a table, and a unit is a weighted sum: together they hold almost
+#   every parameter of a Transformer.
+# - Backward, a linear layer is two products, `dx = dout @ w.T` and `dw = x.T @ dout`, and it costs
+#   two forward passes.
+# - The gradient of a row of the table is the sum over all its copies, and `dw[ids] += dout` keeps
+#   only the last one.
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/01_tied_weights.py`: one matrix is used twice, on the way in and, transposed, on the
 #    way out. Write the backward pass, without a loop. Run the file: it names your first wrong line.
@@ -751,5 +795,5 @@ assert ops.ledger(embedding_cache)["ids"] == ids.nbytes, "an embedding keeps its
 #    loss, and to the vowels?
 
 # %%
-worst = max(result.error for result in results)
+worst = max(result.error for result in [*loop_results, *table_results])
 print(f"lesson 01: every check is happy (worst relative error {worst:.0e})")
