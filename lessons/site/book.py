@@ -8,7 +8,7 @@ from pathlib import Path
 from bs4 import BeautifulSoup
 from course import WORDS
 
-LEFT_OUT = ".headerlink, .facts"  # what a printed page does not need
+LEFT_OUT = ".headerlink, .facts, .machine"  # what a printed page does not need
 KEPT_SCRIPTS = re.compile(r"mathjax|MathJax")
 HEAD = '<!doctype html>\n<html lang="{language}"><head>{head}<title>{title}</title></head>\n'
 BODY = '<body data-theme="light" class="book"><main id="furo-main-content">\n{text}\n</main></body></html>\n'

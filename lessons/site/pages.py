@@ -4,6 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
+import machines
 import nbformat
 import notebooks
 import operations
@@ -90,6 +91,7 @@ def write_lesson(name: str, notebook, site: Site) -> None:
     for cell in made.cells:
         if cell.cell_type == "markdown":
             cell.source = rewrite(cell.source, f"lessons/{name}.py", page, site)
+    machines.add_to(made, name, site.language)
     (site.folder / "lessons").mkdir(exist_ok=True)
     nbformat.write(made, site.folder / f"{page}.ipynb")
 
