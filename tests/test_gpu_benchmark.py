@@ -317,6 +317,15 @@ def test_an_operation_inside_another_is_not_counted_twice(played, monkeypatch):
     assert all(first <= last for _, first, last in marks)
 
 
+@pytest.mark.parametrize("part", [steps.bfloat16, steps.attention])
+def test_without_pytorch_ours_is_measured(part, played, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "torch.nn.attention", None)
+    with pytest.raises(AssertionError, match="not measured: batch 2: .*, PyTorch "):
+        part(played)
+    assert len(played.rows) == 1 and "import of torch" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_products_are_those_of_a_step_and_one_without_an_algorithm_stops_no_other(played, monkeypatch, capsys):
     products.products(played)

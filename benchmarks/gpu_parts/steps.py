@@ -10,7 +10,6 @@ import tempfile
 import time
 from typing import NamedTuple
 
-import machine
 import numpy as np
 
 from gpu_parts.bench import Bench, Skipped, gradients, products_in
@@ -64,7 +63,6 @@ def float32(bench: Bench) -> None:
 
 def _against_torch(bench: Bench, precisions: list[str]) -> None:
     """The steps of each batch size. A processor, which has float32 alone, plays each way in it."""
-    machine.require("torch")
     failed = []
     for batch in bench.batches:
         for precision in precisions:
@@ -79,7 +77,6 @@ def _against_torch(bench: Bench, precisions: list[str]) -> None:
 
 def attention(bench: Bench) -> None:
     """Attention by each of PyTorch's kernels."""
-    machine.require("torch")
     failed = []
     for dtype in reversed(bench.dtypes):
         failed += _attention(bench, dtype)
