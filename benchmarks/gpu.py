@@ -125,8 +125,9 @@ def run(parts: list[plan.Part], by: runner.Runner, results: Record, budget: floa
             outcomes[part.name] = LEFT
             continue
         by.log.say(f"=== {part.name}: {part.shows}")
-        ended = by.run(part, min(part.limit, left), functools.partial(keep, results, part))
-        keep(results, part, ended)
+        keep_of_it = functools.partial(keep, results, by.log, part)
+        ended = by.run(part, min(part.limit, left), keep_of_it)
+        keep_of_it(ended)
         by.log.say(f"=== {part.name}: {ended.outcome} after {ended.seconds:.0f} s")
         outcomes[part.name] = ended.outcome
         if ended.outcome == runner.INTERRUPTED:
@@ -141,11 +142,17 @@ def run(parts: list[plan.Part], by: runner.Runner, results: Record, budget: floa
     return int(bool(to_do))
 
 
-def keep(results: Record, part: plan.Part, ended: runner.Ended) -> None:
-    """Keep the rows of a part, which may be running still, and write the tables anew."""
-    results.keep(part, ended.outcome, ended.seconds, ended.rows)
-    if results.folder:
-        (results.folder / TABLES).write_text(tables(results), encoding="utf-8")
+def keep(results: Record, log: runner.Log, part: plan.Part, ended: runner.Ended) -> None:
+    """Keep the rows of a part, which may be running still, and write the tables anew.
+
+    Where that cannot be done the log says so, and all goes on: what was measured is in the log.
+    """
+    try:
+        results.keep(part, ended.outcome, ended.seconds, ended.rows)
+        if results.folder:
+            (results.folder / TABLES).write_text(tables(results), encoding="utf-8")
+    except Exception as error:  # the disk is full, perhaps
+        log.say(f"not kept: {type(error).__name__}: {error}")
 
 
 def tables(results: Record) -> str:

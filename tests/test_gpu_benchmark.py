@@ -533,13 +533,23 @@ def test_rows_are_kept_when_they_are_measured(worker, results, capsys):
     seen = []
 
     def look(ended):
-        driver.keep(keep, part("long"), ended)
+        driver.keep(keep, worker.log, part("long"), ended)
         seen.append((ended.outcome, set(kept(results)["rows"]), keep.state(part("long"))))
 
     worker.run(part("long"), 3.0, look)
     assert seen[0] == ("running", {"a row"}, "to do"), "while it runs"
     assert len(seen) == 1, "written only where there is more"
     assert "| long | running | " in (results / "gpu.md").read_text(encoding="utf-8")
+
+
+def test_where_nothing_can_be_kept_the_parts_run_all_the_same(worker, results, capsys, monkeypatch):
+    def full(path, value):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(record.machine, "write", full)
+    assert run([part("good"), part("skipped")], worker, record.Record(results, "a GPU")) == 0
+    said = capsys.readouterr().out
+    assert "not kept: OSError: No space left on device" in said and "good: done, skipped: skipped" in said
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="whether a process runs is read in /proc")
@@ -821,8 +831,8 @@ def test_what_was_measured_is_a_table(results):
     keep = record.Record(results, "a GPU")
     first, *others = PARTS
     rows = {"a step": {"seconds": 0.0345, "tokens/s": 474_000.0}, "a kernel": {"seconds": 0.005, "share": 0.2}}
-    driver.keep(keep, first, runner.Ended("done", 21.4, rows))
-    driver.keep(keep, others[0], runner.Ended("failed", 3.0, {}))
+    driver.keep(keep, Said(), first, runner.Ended("done", 21.4, rows))
+    driver.keep(keep, Said(), others[0], runner.Ended("failed", 3.0, {}))
     text = (results / "gpu.md").read_text(encoding="utf-8")
     assert "| facts | done | 21 |" in text and "| right | failed | 3 |" in text
     assert "| a step | seconds 34.500 ms, tokens/s 4.74e+05 |" in text and "| a kernel |" not in text
