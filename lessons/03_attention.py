@@ -7,7 +7,8 @@
 # 512 numbers is found from 64. At the end you train a small model until you can *see* how it finds
 # the answer to a question. This lesson has one head; lesson 04 has several.
 #
-# Reading: 60 minutes. Running: 6 to 15 seconds. Before it: lessons 00 to 02.
+# Reading: 25 minutes for the core, 95 minutes for all of it. Running: 6 to 15 seconds. Before it:
+# lessons 00 to 02.
 #
 # Papers: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2 and equation 1. Radford et al. 2018
 # (GPT-1), sections 3.1 and 4.1, equation 2. Dao et al. 2022 (FlashAttention, arXiv 2205.14135),
@@ -59,8 +60,6 @@ soft_answer = soft_shares @ soft_values
 print("scores", soft_scores, "  shares", soft_shares.round(2))
 print("answer: {:.2f} mia + {:.2f} tom + {:.2f} ann".format(*soft_answer))
 assert np.allclose(soft_answer, [0.018, 0.965, 0.018], atol=1e-3), "the answer is nearly tom"
-for length in (1, 4, 8):
-    print(f"a query of length {length}: tom's share {softmax(soft_keys @ [0, length])[1]:.3f}")
 
 # %%
 from minigpt import plot
@@ -149,6 +148,20 @@ def forward(q, k, v):
 seen = lines.run(forward, q, k, v)
 assert np.allclose(seen.out, attention_by_loops(q, k, v), rtol=0, atol=1e-14), "both agree"
 
+# %% [markdown]
+# Read p row by row: row t shows how position t divides its attention. Position 0 sees only itself,
+# so its share is 1.
+#
+# **Why mask before the softmax?** It would be simpler to set the shares of later positions to 0
+# afterwards. Then their values are gone, but their exp are still in the denominator z, so
+# information about later words leaks into earlier outputs. In training, a model could learn to use
+# this leak; when it writes a text, there are no later words, and the leak is missing. Minus
+# infinity removes later positions from the numerator *and* from the denominator. Section 5 shows
+# the leak.
+
+# %% [markdown] tags=["deeper"]
+# ### The mask, drawn
+
 # %%
 def draw_mask(values):
     """The scores, the mask over them, and the shares."""
@@ -166,16 +179,8 @@ plot.save(draw_mask(seen), "03_mask.png")
 assert not seen.p[~MASK].any(), "no share goes to a later position"
 assert np.allclose(seen.p.sum(axis=-1), 1, rtol=0, atol=1e-14), "each row of shares adds up to 1"
 
-# %% [markdown]
-# Read p row by row: row t shows how position t divides its attention. Position 0 sees only itself,
-# so its share is 1.
-#
-# **Why mask before the softmax?** It would be simpler to set the shares of later positions to 0
-# afterwards. Then their values are gone, but their exp are still in the denominator z, so
-# information about later words leaks into earlier outputs. In training, a model could learn to use
-# this leak; when it writes a text, there are no later words, and the leak is missing. Minus
-# infinity removes later positions from the numerator *and* from the denominator. Section 5 shows
-# the leak.
+# %% [markdown] tags=["deeper"]
+# ### Places
 #
 # **Attention does not know the order of words.** A score depends on two vectors, not on where they
 # are. Below, every word is its own query, key and value. The last position reads "tom sees mia ."
@@ -268,17 +273,6 @@ assert all(result.word == "happy" for result in results), "each line of the back
 # = p_j\left(\mathrm{dp}_j - \sum_i p_i\, \mathrm{dp}_i\right)
 # $$
 #
-# Lesson 00 found the same from the Jacobian of softmax, the table of all its derivatives:
-#
-# $$
-# \frac{\partial p_i}{\partial s_j} = p_i\,(1_{i=j} - p_j)
-# $$
-#
-# where 1 with the index i=j is 1 if i is j, and else 0. A larger score raises its own share, at the
-# rate p (1 - p), and lowers all others. Each row of the table adds up to 0: if all scores rise
-# together, no share changes. (Lesson 04 meets this again.) We never build the table: for T = 512 it
-# would have 512 x 512 numbers for each of 512 rows.
-#
 # In words: **a score's gradient is its share times (its dp minus the row's weighted mean of dp).**
 # dp[t,s] says what the loss gains or loses when t takes more of value s. Only the difference from
 # the mean matters, because the shares add up to 1: more for one key is less for the others.
@@ -320,8 +314,25 @@ assert np.allclose(from_output, row_means, rtol=0, atol=1e-14), "the mean needs 
 # %% [markdown]
 # It is more than a short cut. FlashAttention uses it: the backward pass can take the keys
 # block by block, compute each block of p again, and never store anything of size T x T (lesson 18).
+
+# %% [markdown] tags=["deeper"]
+# ### The Jacobian of softmax, again
 #
-# **Why divide by sqrt(D)?** Take queries and keys with independent entries of mean 0, each with
+# Lesson 00 found the same from the Jacobian of softmax, the table of all its derivatives:
+#
+# $$
+# \frac{\partial p_i}{\partial s_j} = p_i\,(1_{i=j} - p_j)
+# $$
+#
+# where 1 with the index i=j is 1 if i is j, and else 0. A larger score raises its own share, at the
+# rate p (1 - p), and lowers all others. Each row of the table adds up to 0: if all scores rise
+# together, no share changes. (Lesson 04 meets this again.) We never build the table: for T = 512 it
+# would have 512 x 512 numbers for each of 512 rows.
+
+# %% [markdown] tags=["deeper"]
+# ### Why divide by sqrt(D)?
+#
+# Take queries and keys with independent entries of mean 0, each with
 # variance 1. The product of two entries has mean 0 and variance 1 · 1 = 1, and variances of
 # independent terms add: a dot product has the variance D. For D = 64, as in GPT-1, its standard
 # deviation is sqrt(64) = 8. So two scores often differ by 8, and then one share is e^8 or about
@@ -342,6 +353,8 @@ def row_medians(scores, dp):
 
 
 print("a row of 8 equal scores looks at", row_medians(np.zeros((20, 25, 8)), 0)[0].round(3), "keys")
+for length in (1, 4, 8):
+    print(f"a query of length {length}: tom's share {softmax(soft_keys @ [0, length])[1]:.3f}")
 
 # %%
 SIZES, KEYS = (16, 64, 256, 1024), (8, 64, 512)
@@ -395,6 +408,9 @@ assert raw_rows[512, 64][1] > 1.5 * scaled_rows[512, 64][1], "512 keys: raw, ds 
 # But "without the division, the gradient gets lost" is not the whole story. It is lost for 8 keys
 # at D = 64. With 512 keys at D = 64, the raw ds is twice as *long* as the divided one: it goes to
 # few keys, and each gets much. With 8 keys alone we would have missed this.
+
+# %% [markdown] tags=["deeper"]
+# ### Attention as two functions
 #
 # **The whole of attention** is then two short functions. The star in `(*,T,D)` stands for any
 # leading axes, such as a batch, since `@` works on the last two.
@@ -426,7 +442,7 @@ def attention_backward(dout, cache):
 
 print("out", attention_forward(q, k, v, MASK)[0].shape)
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. Check, and a mistake that a gradient check cannot see
 #
 # First the check: self-attention, and cross-attention of 3 queries to 7 keys with a batch axis.
@@ -487,7 +503,7 @@ print("  masked before", np.abs(clean).max(axis=-1).round(3))
 assert np.abs(leaks[2:]).max() > 0.01, "the leak: later keys get a gradient"
 assert not clean[2:].any(), "no leak: later keys get none"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. See it: who has milk?
 #
 # In section 1 we built the dictionary by hand. Can gradients build it? In each story, three of six
@@ -777,7 +793,7 @@ assert sorted(needed) == [(1, 6, 4), (2, 14, 6)], "exactly the two looks on the 
 # repeat (half a minute). In our run every model answers all 2,000 new stories. For tom's milk, 17
 # of the 20 make no mistake; the worst answers 99.3 % right.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library
 #
 # The table has the pair as `attention`, with any mask. These are its lines for the softmax:
@@ -819,7 +835,7 @@ for t in (128, 256, 512):
 # For the ds of the first 64 it must know the mean over *all* 512; dout . out is this mean. (Lesson
 # 18 does it, and draws it; see exercise 2.)
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
 # - **The formula** is equation 1 of Vaswani et al.: softmax(Q K^T / sqrt(d_k)) V. Their footnote 4
@@ -849,7 +865,16 @@ assert np.array_equal(blind_shares, np.full(T, 1 / T)), "with -1e9 it looks ever
 assert not blind_out.any(), "in the library it receives 0"
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 9. To keep
+#
+# - Attention is a dictionary with a gradient: a query times the keys gives scores, softmax makes
+#   shares of them, and the answer is the values, mixed by their shares.
+# - The mask puts minus infinity before the softmax, so that no position sees a later one.
+# - The gradient of a score is its share times (its dp minus the weighted mean of dp), and this mean
+#   is dout . out: no key is needed.
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/03_attention.py`: attention that sees only the last few positions, with a learned
 #    bias for each distance. Write its backward pass, line by line. Judge it:
@@ -862,5 +887,5 @@ assert not blind_out.any(), "in the library it receives 0"
 #    are 0 for every dout? Answer with pencil, then measure.
 
 # %%
-largest_error = gradcheck.worst(results + all_results).error
+largest_error = max(result.error for result in results)
 print(f"lesson 03: every check is happy (worst relative error {largest_error:.0e})")

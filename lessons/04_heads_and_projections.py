@@ -7,7 +7,8 @@
 # GPT-1 that can never learn. At the end, models with equal numbers of parameters and one, two or
 # four heads learn to copy letters, and you see what each head does.
 #
-# Reading: 50 minutes. Running: 25 to 60 seconds. Before it: lessons 01 to 03.
+# Reading: 25 minutes for the core, 80 minutes for all of it. Running: 25 to 60 seconds. Before it:
+# lessons 01 to 03.
 #
 # Papers: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2. Radford et al. 2018 (GPT-1),
 # section 4.1: width 768, twelve heads.
@@ -62,13 +63,16 @@ plot.save(draw_why(), "04_why.png")
 # The mixture of one head has lost which letter was where. Two heads have two sets of shares, and
 # their results are side by side: what must stay apart is not mixed.
 #
-# Do unequal shares help one head? With 0.7 and 0.3, the two texts have different mixtures. But the
-# larger share always wins: from such a mixture the model can name the letter at place 2, and not
-# also the one at place 5. Section 6 shows it, for shares that depend on places only.
-#
 # We want to choose the number of heads freely, so the number of multiplications should not grow
 # with it. For this the width C is *cut*: NH heads work on C / NH columns each, the size D of a
 # head. GPT-1 has C = 768, NH = 12, D = 64.
+
+# %% [markdown] tags=["deeper"]
+# ### Do unequal shares help?
+#
+# Do unequal shares help one head? With 0.7 and 0.3, the two texts have different mixtures. But the
+# larger share always wins: from such a mixture the model can name the letter at place 2, and not
+# also the one at place 5. Section 6 shows it, for shares that depend on places only.
 
 # %% [markdown]
 # ## 2. Forward: cut, attend, join
@@ -102,63 +106,7 @@ for head, part in enumerate(split_heads(numbered, 3)[0]):
     print(f"head {head}, (T, D):\n", part)
 assert np.array_equal(merge_heads(split_heads(numbered, 3)), numbered), "merging undoes splitting"
 
-# %%
-def draw_split():
-    """The numbers 0 to 11: two positions of width 6, reshaped, then transposed."""
-    d = plot.Diagram(9.1, 4.8)
-    colors = ("tab:blue", "tab:green", "tab:orange")
-    d.text(1.9, 4.6, "(T, C) = (2, 6)")
-    d.text(5.2, 4.6, "reshape: (T, NH, D)")
-    d.text(7.9, 4.6, "transpose: (NH, T, D)")
-    for head, color in enumerate(colors):
-        part = split_heads(numbered, 3)[0, head].astype(str).tolist()
-        d.grid(0.8 + 1.1 * head, 2, part, color=color, cell=0.55)
-        for t in (0, 1):
-            d.grid(5.5, 3.45 - 0.55 * head - 1.9 * t, [part[t]], color=color, cell=0.55)
-        d.grid(7.8, 3.45 - 1.4 * head, part, f"head {head}", color, cell=0.5)
-    d.text(4.6, 2.9, "t = 0")
-    d.text(4.6, 1.0, "t = 1")
-    d.arrow((3.65, 2), (4.55, 2))
-    d.arrow((6.2, 2), (7.1, 2))
-    return d.figure
-
-
-plot.save(draw_split(), "04_split_heads.png")
-
 # %% [markdown]
-# **Nothing is copied.** An array is a block of memory and its *strides*: how far apart in memory
-# two neighbouring entries lie, along each axis. Here reshape and transpose only write new strides.
-# We print them for a packed qkv with B = 2, T = 5, NH = 3, D = 4, C = 12:
-
-# %%
-B, NH, D, T, C = 2, 3, 4, 5, 12  # batch, heads, size of a head, time, width C = NH * D
-
-
-def strides_of(array):
-    return tuple(stride // array.itemsize for stride in array.strides)
-
-
-packed = np.zeros((B, T, 3 * C))
-keys_part = packed[..., C : 2 * C]
-cut = keys_part.reshape(B, T, NH, D)
-split = cut.swapaxes(1, 2)
-mixture = np.zeros((B, NH, T, D))  # a new array, such as p @ v
-joined = merge_heads(mixture)
-steps = {"qkv": packed, "k, its second third": keys_part, "reshape": cut, "transpose": split}
-steps |= {"p @ v": mixture, "merge": joined}
-print("array                 shape          strides           memory")
-for name, array in steps.items():
-    memory = "that of qkv" if np.shares_memory(array, packed) else "its own"
-    print(f"{name:20}  {array.shape!s:13}  {strides_of(array)!s:16}  {memory}")
-assert np.shares_memory(split, packed), "cutting heads copies nothing"
-assert not np.shares_memory(joined, mixture), "merging p @ v must copy"
-assert strides_of(split) == (T * 3 * C, D, 3 * C, 1), "the next head is D numbers further"
-
-# %% [markdown]
-# Read the row "transpose": the next head is D = 4 numbers further, the next position 3 C = 36.
-# Merging p @ v must copy: there the 12 columns of one position are in three places, T D numbers
-# apart. A row with one stride is one even step from number to number; this one would have to jump.
-#
 # Now the whole layer, one operation a line. Attention in the middle is that of lesson 03; `@` works
 # on the last two axes, so all heads run at once. The last line is the output projection W_O.
 
@@ -168,6 +116,7 @@ import math
 from minigpt import ops
 from minigpt.learn import lines
 
+B, NH, D, T, C = 2, 3, 4, 5, 12  # batch, heads, size of a head, time, width C = NH * D
 MASK, SCALE = np.tril(np.ones((T, T), bool)), 1 / math.sqrt(D)
 
 
@@ -200,6 +149,65 @@ kept = lines.run(forward, *arrays)
 head_2 = [third[1, :, 8:12] for third in np.split(kept.qkv, 3, axis=-1)]  # text 1, cut by hand
 by_hand, _ = ops.attention_forward(*head_2)  # lesson 03
 assert np.allclose(kept.merged[1, :, 8:12], by_hand, rtol=0, atol=1e-14), "columns 8 to 11: head 2"
+
+# %% [markdown] tags=["deeper"]
+# ### The split, drawn
+
+# %%
+def draw_split():
+    """The numbers 0 to 11: two positions of width 6, reshaped, then transposed."""
+    d = plot.Diagram(9.1, 4.8)
+    colors = ("tab:blue", "tab:green", "tab:orange")
+    d.text(1.9, 4.6, "(T, C) = (2, 6)")
+    d.text(5.2, 4.6, "reshape: (T, NH, D)")
+    d.text(7.9, 4.6, "transpose: (NH, T, D)")
+    for head, color in enumerate(colors):
+        part = split_heads(numbered, 3)[0, head].astype(str).tolist()
+        d.grid(0.8 + 1.1 * head, 2, part, color=color, cell=0.55)
+        for t in (0, 1):
+            d.grid(5.5, 3.45 - 0.55 * head - 1.9 * t, [part[t]], color=color, cell=0.55)
+        d.grid(7.8, 3.45 - 1.4 * head, part, f"head {head}", color, cell=0.5)
+    d.text(4.6, 2.9, "t = 0")
+    d.text(4.6, 1.0, "t = 1")
+    d.arrow((3.65, 2), (4.55, 2))
+    d.arrow((6.2, 2), (7.1, 2))
+    return d.figure
+
+
+plot.save(draw_split(), "04_split_heads.png")
+
+# %% [markdown] tags=["deeper"]
+# ### Nothing is copied
+#
+# An array is a block of memory and its *strides*: how far apart in memory
+# two neighbouring entries lie, along each axis. Here reshape and transpose only write new strides.
+# We print them for a packed qkv with B = 2, T = 5, NH = 3, D = 4, C = 12:
+
+# %%
+def strides_of(array):
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+packed = np.zeros((B, T, 3 * C))
+keys_part = packed[..., C : 2 * C]
+cut = keys_part.reshape(B, T, NH, D)
+split = cut.swapaxes(1, 2)
+mixture = np.zeros((B, NH, T, D))  # a new array, such as p @ v
+joined = merge_heads(mixture)
+steps = {"qkv": packed, "k, its second third": keys_part, "reshape": cut, "transpose": split}
+steps |= {"p @ v": mixture, "merge": joined}
+print("array                 shape          strides           memory")
+for name, array in steps.items():
+    memory = "that of qkv" if np.shares_memory(array, packed) else "its own"
+    print(f"{name:20}  {array.shape!s:13}  {strides_of(array)!s:16}  {memory}")
+assert np.shares_memory(split, packed), "cutting heads copies nothing"
+assert not np.shares_memory(joined, mixture), "merging p @ v must copy"
+assert strides_of(split) == (T * 3 * C, D, 3 * C, 1), "the next head is D numbers further"
+
+# %% [markdown]
+# Read the row "transpose": the next head is D = 4 numbers further, the next position 3 C = 36.
+# Merging p @ v must copy: there the 12 columns of one position are in three places, T D numbers
+# apart. A row with one stride is one even step from number to number; this one would have to jump.
 
 # %% [markdown]
 # ## 3. Backward
@@ -262,6 +270,9 @@ print("  b_o:   ", arrays[4][:4].round(3))
 print("  out:   ", kept.out[0, -1, :4].round(3))
 assert np.allclose(total, kept.out, rtol=0, atol=1e-14), "out is the sum of the heads, and b_o"
 
+# %% [markdown] tags=["deeper"]
+# ### The sum, drawn
+
 # %%
 def draw_sum():
     """x, the heads, their blocks of W_O, and the sum."""
@@ -282,7 +293,9 @@ def draw_sum():
 
 plot.save(draw_sum(), "04_sum_of_heads.png")
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
+# ### What a head carries
+#
 # Leave the biases aside. Then a head needs W_V and W_O only as a product:
 #
 # $$
@@ -311,8 +324,33 @@ for h in range(NH):
 # %% [markdown]
 # ## 5. Check, and two traps
 #
-# First trap: the wrong split. `x.reshape(B, NH, T, D)` has the right shape, and it is shorter.
-# Here it is with its correct backward pass:
+# **The surprise: numbers that can never learn.** Add a vector c to *every* key. All scores of row t
+# rise by the same number, q[t] . c / sqrt(D), and softmax does not change when all scores of a row
+# rise together (lesson 03). So the output stays as it is, and the true gradient of the key bias is
+# 0:
+
+# %%
+def with_key_bias(amount):
+    x, w, b, w_o, b_o = arrays
+    key_part = np.repeat([0.0, amount, 0.0], C)
+    return forward(x, w, b + key_part, w_o, b_o)
+
+
+change = np.abs(with_key_bias(100.0) - kept.out).max()
+print(f"100 is added to every key bias: the output moves by {change:.0e}")
+assert change < 1e-10, "the key bias has no effect"
+print("key biases of GPT-1:", 12 * 768)
+
+# %% [markdown]
+# GPT-1 has 12 layers with 768 such numbers: 9,216 parameters that learn nothing from any text.
+# (Their gradient is rounding noise. Adam, lesson 09, enlarges the noise, so they may move, but to
+# no effect.)
+
+# %% [markdown] tags=["deeper"]
+# ### The first trap: the wrong split
+#
+# It is easy to split in another way. `x.reshape(B, NH, T, D)` has the right shape, and it is
+# shorter. Here it is with its correct backward pass:
 
 # %%
 from minigpt import gradcheck
@@ -369,8 +407,11 @@ for name, position in (("the last", -1), ("the first", 0)):
 # numbers of a text in memory order. So its "head 0" holds the first T D = 20 of 60 numbers, that
 # is, position 0 and most of position 1. Its "head 2" holds the last 20. It cuts *time* into three
 # pieces, where we wanted to cut the *width*.
+
+# %% [markdown] tags=["deeper"]
+# ### The second trap: a gradient that is zero
 #
-# Second trap: a gradient that is zero. We check the key part of the bias b alone, and divide its
+# We check the key part of the bias b alone, and divide its
 # error by its own largest entry:
 
 # %%
@@ -396,27 +437,11 @@ print(f"error of dbk, divided by its own largest entry: {careless:.1f}")
 assert np.abs(dbk).max() < 1e-13 and careless > 0.1, "dbk is 0; the careless check says wrong"
 
 # %% [markdown]
-# Nothing is wrong: the true gradient of the key bias is 0, and the check divided one rounding
-# error by another. Add a vector c to *every* key: all scores of row t rise by the same number,
-# q[t] . c / sqrt(D), and softmax does not change when all scores of a row rise together (lesson
-# 03). GPT-1 has 12 layers with 768 such numbers: 9,216 parameters that learn nothing from any
-# text. (Their gradient is rounding noise. Adam, lesson 09, enlarges the noise, so they may move,
-# but to no effect.) Why was `lines.check` happy? It divides the error of db by the largest entry of
-# *all* of db, which is large because of dbq and dbv. Beside it, 1e-16 is nothing.
+# Nothing is wrong: the true gradient of the key bias is 0, and the check divided one rounding error
+# by another. Why was `lines.check` happy? It divides the error of db by the largest entry of *all*
+# of db, which is large because of dbq and dbv. Beside it, 1e-16 is nothing.
 
-# %%
-def with_key_bias(amount):
-    x, w, b, w_o, b_o = arrays
-    key_part = np.repeat([0.0, amount, 0.0], C)
-    return forward(x, w, b + key_part, w_o, b_o)
-
-
-change = np.abs(with_key_bias(100.0) - kept.out).max()
-print(f"100 is added to every key bias: the output moves by {change:.0e}")
-assert change < 1e-10, "the key bias has no effect"
-print("key biases of GPT-1:", 12 * 768)
-
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. See it: copy two letters at once
 #
 # The task: a text has eight places, and at each of them one of the letters a to h. At the last
@@ -660,7 +685,7 @@ assert max(four[0.02, 1]) < 0.6 and min(four[0.16, 1]) > 0.85, "half at one rate
 # So this experiment shows: at equal parameters and equal steps, these tasks are learned better with
 # several heads, at each rate that we tried. It does not show that one wide head can never do it.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library
 #
 # The table has `self_attention` on the packed qkv, with any mask. Its split is ours:
@@ -701,7 +726,7 @@ assert round(all_of_p, 1) == 9.7, "p of GPT-1's batch"
 # In 12 layers, for GPT-1's batch of 64, p alone has 9.7 GB. Lesson 18 computes attention without
 # keeping it.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
 # - **The matrices.** Vaswani et al. write three matrices for each head and one W^O, without biases
@@ -721,7 +746,16 @@ for model, (width, heads) in widths.items():
     assert width / heads == 64, "each head has 64 columns"
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 9. To keep
+#
+# - Heads cut the width, not the time: NH heads of the size D = C / NH work side by side, with as
+#   many multiplications as one.
+# - W_O adds up what the heads write: each has its own block of D rows, and none depends on another.
+# - The backward of splitting is merging; and what raises all scores of a row together has no
+#   effect, so the key bias never learns.
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/04_heads_and_projections.py`: grouped-query attention, in which several query heads
 #    share the same keys and values. Write its backward pass, line by line. Judge it:

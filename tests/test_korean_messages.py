@@ -222,7 +222,7 @@ def test_status_start_hint_and_answer(korean, tmp_path, capsys):
     assert re.search(r"연습 문제 1\d\d개 가운데 0개를 마쳤습니다.", said) and "다음: minigpt learn start 00" in said
     typed("start", "3", "--folder", tmp_path)
     said = capsys.readouterr().out
-    assert "읽는 데 60분 걸립니다." in said and "채점:   minigpt learn check 03" in said
+    assert "핵심을 읽는 데 25분, 전체를 읽는 데 95분 걸립니다." in said and "채점:   minigpt learn check 03" in said
     typed("hint", "03", "0", "--folder", tmp_path)
     said = capsys.readouterr().out
     assert "레슨 03, 연습 문제 0, 힌트 1/3:" in said and "각 줄은 어떤 값을 사용합니까?" in said

@@ -148,7 +148,7 @@ def test_every_lesson_is_in_the_navigation_once_and_in_its_place(language, tmp_p
 def test_the_facts_of_a_lesson_are_its_minutes_its_exercises_and_its_page_for_teachers(site):
     facts = part("pages").facts("03_attention", site)
     times = part("course").times_of((ROOT / "lessons" / "03_attention.py").read_text(encoding="utf-8"))
-    assert f"60 minutes to read · {times.least} to {times.most} seconds to run" in facts
+    assert f"25 minutes to read the core, 95 with what is folded · {times.least} to {times.most} seconds to run" in facts
     assert "minigpt learn start 03" in facts and "[For teachers](../teaching/03.md)" in facts
     files = [path.name for path in sorted((ROOT / "lessons" / "exercises").glob("03_*.py"))]
     assert re.findall(r'href="\.\./exercises/(\w+\.py)"', facts) == files and len(files) >= 2
