@@ -7,8 +7,8 @@
 # layers above compute. With three channels you can draw it: one angle is all that is left of an
 # input.
 #
-# Reading: 40 minutes. Running: 2 to 6 seconds. Before it: lessons 00 (the backward pass), 01
-# (linear) and 05 (GELU, for the experiment).
+# Reading: 25 minutes for the core, 60 minutes for all of it. Running: 2 to 6 seconds. Before it:
+# lessons 00 (the backward pass), 01 (linear) and 05 (GELU, for the experiment).
 #
 # Papers: Ba, Kiros and Hinton 2016 (arXiv 1607.06450), equations 3 and 4: LayerNorm. Vaswani et al.
 # 2017, section 3.1, and GPT-1, figure 1: where it stands. Zhang and Sennrich 2019 (arXiv
@@ -56,21 +56,11 @@ def scales(s, norm, depth=24):
 print(f"after one layer with s = 1 the scale is {scales(1, norm=False)[0]:.2f}")
 
 # %%
-bare, normed = ({s: scales(s, norm) for s in (0.5, 1, 2)} for norm in (False, True))
-print("standard deviation after layer     1      12      24    with LayerNorm:  1    12    24")
-for s in (0.5, 1, 2):
-    without, with_norm = bare[s][[0, 11, 23]], normed[s][[0, 11, 23]]
-    print(f"s = {s:3}                      ", *(f"{v:7.0e}" for v in without), end=" " * 18)
-    print(*(f"{v:5.2f}" for v in with_norm))
-as_gpt1 = scales(0.02 * np.sqrt(768), norm=False)[11]
-print(f"s = {0.02 * np.sqrt(768):.2f}, without LayerNorm, after layer 12: {as_gpt1:.0e}")
-assert as_gpt1 < 1e-5, "almost nothing is passed on"
-
-# %%
 import math
 
 from minigpt import plot
 
+bare, normed = ({s: scales(s, norm) for s in (0.5, 1, 2)} for norm in (False, True))
 figure, axes = plot.plt.subplots(figsize=(8, 4.4))
 for s, color in ((2, "tab:red"), (1, "tab:purple"), (0.5, "tab:blue")):
     axes.semilogy(np.arange(1, 25), bare[s], "-", color=color, label=f"s = {s}, without LayerNorm")
@@ -86,15 +76,39 @@ for s in (0.5, 1, 2):
 # %% [markdown]
 # Without LayerNorm, s would have to have nearly the right value (a factor of 1.05 in each layer
 # gives 1.05^24 = 3.2), and keep it while training changes every matrix. With LayerNorm the scale is
-# about the same at every depth: each layer receives numbers of scale 1. GPT-1 draws its weights
-# from N(0, 0.02^2) at width 768, which is s = 0.02 sqrt(768) = 0.55. Twelve layers of the kind
-# that is measured here would then pass on almost nothing (last line of the table above). GPT-1 has
-# LayerNorm, and the residual connections of lesson 07.
+# about the same at every depth: each layer receives numbers of scale 1.
 #
 # **The idea.** Take the C numbers of one position, subtract their mean, and divide by their
 # standard deviation. By hand, for x = (1, 2, 4, 8): the mean is 15/4 = 3.75, so the deviations are
 # -2.75, -1.75, 0.25 and 4.25. The mean of their squares is 7.1875, whose root is 2.681. The
-# quotients are called x_hat. A row that is ten times as large gives the same x_hat:
+# quotients are called x_hat. A row that is ten times as large gives the same x_hat.
+#
+# Two things are added to the idea:
+#
+# - **eps** = 1e-5 under the root. A row of equal numbers has variance 0, and 0/0 is no number.
+# - A learned **gain** g and **bias** b, one number each for each channel. If the next layer needs a
+#   channel to be large, training can make its gain large. They start at 1 and 0.
+
+# %% [markdown] tags=["deeper"]
+# ### The scales in numbers, and GPT-1's
+#
+# GPT-1 draws its weights
+# from N(0, 0.02^2) at width 768, which is s = 0.02 sqrt(768) = 0.55. Twelve layers of the kind
+# that is measured here would then pass on almost nothing (last line of the table below). GPT-1 has
+# LayerNorm, and the residual connections of lesson 07.
+
+# %%
+print("standard deviation after layer     1      12      24    with LayerNorm:  1    12    24")
+for s in (0.5, 1, 2):
+    without, with_norm = bare[s][[0, 11, 23]], normed[s][[0, 11, 23]]
+    print(f"s = {s:3}                      ", *(f"{v:7.0e}" for v in without), end=" " * 18)
+    print(*(f"{v:5.2f}" for v in with_norm))
+as_gpt1 = scales(0.02 * np.sqrt(768), norm=False)[11]
+print(f"s = {0.02 * np.sqrt(768):.2f}, without LayerNorm, after layer 12: {as_gpt1:.0e}")
+assert as_gpt1 < 1e-5, "almost nothing is passed on"
+
+# %% [markdown] tags=["deeper"]
+# ### Two rows, drawn
 
 # %%
 row, larger = np.array([1.0, 2, 4, 8]), np.array([10.0, 20, 40, 80])
@@ -114,13 +128,6 @@ print("x_hat of the first row: ", normalize(row).round(4))
 print("x_hat of the second row:", normalize(larger).round(4))
 assert np.allclose(normalize(row), by_hand, rtol=0, atol=1e-8), "x_hat by hand"
 assert np.allclose(normalize(larger), by_hand, rtol=0, atol=1e-5), "ten times x, the same x_hat"
-
-# %% [markdown]
-# Two things are added to the idea:
-#
-# - **eps** = 1e-5 under the root. A row of equal numbers has variance 0, and 0/0 is no number.
-# - A learned **gain** g and **bias** b, one number each for each channel. If the next layer needs a
-#   channel to be large, training can make its gain large. They start at 1 and 0.
 
 # %% [markdown]
 # ## 2. Forward: one operation per line
@@ -265,20 +272,7 @@ difference = max(np.abs(closed - long).max() for closed, long in pairs)
 print(f"closed form against lines: largest difference {difference:.0e}")
 assert difference < 1e-13 and np.allclose(out, v.out, rtol=0, atol=1e-14), "the two agree"
 
-# %%
-_, hand_cache = layernorm_forward(row, np.ones(4), np.zeros(4))
-dx_hand, _, _ = layernorm_backward(np.array([1.0, 0, 0, 0]), hand_cache)
-print("x = (1, 2, 4, 8) and dout = (1, 0, 0, 0): dx =", dx_hand.round(3))
-by_pencil = [0.18163573, -0.15568756, -0.08433082, 0.05838266]
-assert np.allclose(dx_hand, by_pencil, rtol=0, atol=1e-8), "the numbers of the derivation"
-
 # %% [markdown]
-# Look at the last number. To make the *first* output larger, increase the first input (0.182), but
-# also, a little, the *largest input* (0.058). A larger last input raises the mean, which alone
-# would lower the first output. It also raises the standard deviation, which brings the first
-# output, a negative number, nearer to 0. Here the second effect is the stronger one. In a row,
-# every output depends on every input.
-#
 # **What the formula says.** For any vector u (here u is `dx_hat`), mean(u) measures its component
 # along the vector of ones, and mean(u x_hat) its component along x_hat. Both are subtracted. Now
 # mean(u) is $\mathbf 1^T u / C$, so mean(u) times the vector of ones is $\frac1C \mathbf 1
@@ -315,9 +309,12 @@ assert along_one < 1e-13 and along_x_hat < 1e-4, "both components of dx are gone
 # stretches it. This is as it must be: a row that is shifted or stretched has the same output, so
 # the derivative of the loss in these two directions is zero. (What that does to the length of x,
 # step after step, is exercise 3.)
+
+# %% [markdown] tags=["deeper"]
+# ### What eps leaves, and how long dx is
 #
-# (Along x_hat a little is left because of eps. The mean of x_hat² is not 1 but var / (var + eps),
-# so the fraction eps / (var + eps) of dx_hat's component stays. Without eps it is exactly zero.)
+# Along x_hat a little is left because of eps. The mean of x_hat² is not 1 but var / (var + eps),
+# so the fraction eps / (var + eps) of dx_hat's component stays. Without eps it is exactly zero.
 
 # %%
 left_over = (v.rstd * EPS / (v.var + EPS))[..., 0] * (dx_hat * v.x_hat).sum(axis=-1)
@@ -341,7 +338,24 @@ assert abs(flat_rstd.item() - 1 / math.sqrt(EPS)) < 1e-6, "eps limits rstd"
 # angle. For small deviations, eps sets a limit: rstd is never larger than 1/sqrt(1e-5) = 316, so
 # dx is never more than 316 times as long as dx_hat.
 
+# %% [markdown] tags=["deeper"]
+# ### One dout, and every input
+
+# %%
+_, hand_cache = layernorm_forward(row, np.ones(4), np.zeros(4))
+dx_hand, _, _ = layernorm_backward(np.array([1.0, 0, 0, 0]), hand_cache)
+print("x = (1, 2, 4, 8) and dout = (1, 0, 0, 0): dx =", dx_hand.round(3))
+by_pencil = [0.18163573, -0.15568756, -0.08433082, 0.05838266]
+assert np.allclose(dx_hand, by_pencil, rtol=0, atol=1e-8), "the numbers of the derivation"
+
 # %% [markdown]
+# Look at the last number. To make the *first* output larger, increase the first input (0.182), but
+# also, a little, the *largest input* (0.058). A larger last input raises the mean, which alone
+# would lower the first output. It also raises the standard deviation, which brings the first
+# output, a negative number, nearer to 0. Here the second effect is the stronger one. In a row,
+# every output depends on every input.
+
+# %% [markdown] tags=["deeper"]
 # ## 5. Check, and the trap
 
 # %%
@@ -349,7 +363,6 @@ from minigpt import gradcheck
 
 results = gradcheck.check(layernorm_forward, layernorm_backward, (x, g, b), {"eps": EPS})
 print(gradcheck.table(results))
-assert all(result.word == "happy" for result in by_lines), "every line of section 3 is right"
 assert all(result.error < 1e-9 for result in results), "the closed form is right"
 
 # %% [markdown]
@@ -399,7 +412,7 @@ for name, upstream in (("ones", np.ones_like(x)), ("x", x), ("drawn for itself",
 assert found["ones"] == found["x"] == ("passes", "passes"), "two choices of dout that see nothing"
 assert found["drawn for itself"] == ("passes", "fails"), "an independent one sees the mistake"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. See it: all that is left is to turn
 #
 # With C = 3 we can draw it. We look along the direction (1, 1, 1), so a shift moves nothing in the
@@ -473,7 +486,7 @@ print(f"x ten times as large, far right: dx is {10**slope_far:.2f} of what it wa
 print(f"far left: dx is {largest[0]:.0f} times as long as dx_hat")
 assert abs(slope_far + 1) < 0.01 and 100 < largest[0] < 317, "slope -1, and a limit"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library
 #
 # The library's backward pass is our closed form:
@@ -539,7 +552,7 @@ assert same, "the mean is the only difference"
 # A stretch still changes nothing, a shift does. How many components does its backward remove? That
 # is exercise 1.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
 # - Ba et al. have no eps in equations 3 and 4. OpenAI's code adds 1e-5 *inside* the root, as we do.
@@ -557,7 +570,17 @@ print(f"dividing by C - 1 in place of C multiplies x_hat by {unbiased:.5f} at C 
 assert abs(1 - unbiased - 6.5e-4) < 1e-5, "0.07 %"
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 9. To keep
+#
+# - LayerNorm subtracts the mean of each position's C numbers and divides by their standard
+#   deviation: every layer receives numbers of one scale, at every depth.
+# - Backward, eight lines become one: `dx_hat`, minus its mean, minus `x_hat` times the mean of
+#   `dx_hat * x_hat`, all times 1/std; the gain g is inside both means.
+# - Whatever dout is, dx has no component along the vector of ones and none along x_hat: to shift or
+#   stretch a row changes nothing.
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/06_rmsnorm.py`: the backward of RMSNorm, line by line, and at the end its dx as one
 #    line. Run the file: it names the first line that is wrong.
@@ -570,5 +593,6 @@ assert abs(1 - unbiased - 6.5e-4) < 1e-5, "0.07 %"
 #    in the form of the library. Judge it: `minigpt check lessons/exercises/06_layernorm.py`.
 
 # %%
-worst = max(result.error for result in results + by_lines)
+assert all(result.word == "happy" for result in by_lines), "every line of section 3 is right"
+worst = max(result.error for result in by_lines)
 print(f"lesson 06: every check is happy (worst relative error {worst:.0e})")
