@@ -6,8 +6,8 @@
 # 116,534,784 parameters are. And you will find out why the full-size model, before it has learnt
 # anything, repeats the word that it has just read.
 #
-# Reading: 55 minutes. Running: 12 to 40 seconds (it builds the full-size model, 0.5 GB of memory).
-# Before it: lessons 00 to 07.
+# Reading: 30 minutes for the core, 90 minutes for all of it. Running: 12 to 40 seconds (it builds
+# the full-size model, 0.5 GB of memory). Before it: lessons 00 to 07.
 #
 # Papers: Radford, Narasimhan, Salimans and Sutskever 2018 (GPT-1), section 3.1 with equations 1 and
 # 2, and section 4.1. Press and Wolf 2017 (arXiv 1608.05859): one table for input and output.
@@ -84,7 +84,14 @@ print(f"GPT-1: {len(PAPER)} arrays, {sum(PAPER.values()):,} numbers")
 assert sum(PAPER.values()) == 116_534_784 and len(PAPER) == 146, "the published checkpoint's sizes"
 
 # %% [markdown]
-# **Where this number comes from.** The four maps of a block have $3C^2 + C^2 + 4C^2 + 4C^2 = 12
+# The table $W_e$ occurs in equation 2 *twice*: at the bottom it turns tokens into vectors, at the
+# top it turns a vector into scores of tokens. This is called **weight tying**. A separate matrix at
+# the top would cost 31 million more parameters.
+
+# %% [markdown] tags=["deeper"]
+# ### Where this number comes from
+#
+# The four maps of a block have $3C^2 + C^2 + 4C^2 + 4C^2 = 12
 # C^2$ weights. Their biases have $3C + C + 4C + C = 9C$ numbers, and the two LayerNorms have $4C$.
 # With the two tables, that is
 #
@@ -122,10 +129,6 @@ assert sum(SIZES.values()) == sum(PAPER.values()), "the parts are the whole"
 # %% [markdown]
 # Half of GPT-1 is MLP, a quarter is attention, and a quarter is one table of tokens. "117M", a
 # name that the model got later, agrees with this total.
-#
-# The table $W_e$ occurs in equation 2 *twice*: at the bottom it turns tokens into vectors, at the
-# top it turns a vector into scores of tokens. This is called **weight tying**. A separate matrix at
-# the top would cost 31 million more parameters.
 
 # %% [markdown]
 # ## 2. Forward
@@ -230,9 +233,57 @@ tiny_dx, tiny_gradients = block_backward(np.ones_like(tiny_out), tiny_cache)
 print(f"dx {tiny_dx.shape}, and {len(tiny_gradients)} gradients")
 
 # %% [markdown]
+# The whole model has a loop over the blocks, last block first. The token table was used in two
+# lines, at both ends: each use gives a gradient, and the two are **added**.
+
+# %%
+def hidden_backward(dh, cache):
+    """dh (B,T,C) -> the gradients by name"""
+    c1, c2, c3, caches = cache
+    d = {}
+    # h = block(h), n_layer times
+    for i in reversed(range(len(caches))):
+        dh, gradients = block_backward(dh, caches[i])
+        for name, gradient in zip(names_of_block(i), gradients, strict=True):
+            d[name] = gradient
+    # h = dropout(e + p)
+    dsum = ops.dropout_backward(dh, c3)
+    # p = positions[0..T-1], the same for every sequence
+    d["positions_embed.weight"] = ops.embedding_backward(dsum.sum(axis=0), c2)
+    # e = tokens[ids]
+    d["tokens_embed.weight"] = ops.embedding_backward(dsum, c1)
+    return d
+
+
+print(f"{len(hidden_backward(np.ones((1, 3, 6), np.float32), tiny_caches[0]))} gradients")
+
+# %%
+def gpt1_backward(dloss, cache):
+    """dloss () -> the gradients by name"""
+    c1, c2 = cache
+    # loss = cross_entropy(h tokens^T, targets)
+    dh, dtokens, _ = ops.linear_cross_entropy_backward(dloss, c2)
+    d = hidden_backward(dh, c1)
+    # tokens was used at both ends
+    d["tokens_embed.weight"] = d["tokens_embed.weight"] + dtokens
+    return d
+
+
+print(f"a gradient for each of {len(gpt1_backward(1.0, tiny_caches))} arrays")
+NH, SMALL = 2, new_gpt1(V=11, T=5, C=8, n_layer=2)
+draw = np.random.default_rng(1)
+w = {name: start + 0.3 * draw.normal(size=start.shape) for name, start in SMALL.items()}
+ids, targets = draw.integers(0, 11, size=(2, 3, 4))  # B = 3 sequences of 4 tokens
+
+# %% [markdown]
+# That is GPT-1, all of it. Section 7 turns these functions into modules.
+
+# %% [markdown] tags=["deeper"]
+# ### The two ends, line by line
+#
 # The whole model has a loop, and names in a dictionary: a wrong line in it would be hard to find.
-# So first its two ends alone, with a single block between them. There each line can be checked by
-# itself. Every line of `ends` has its line in `ends_backward`, and three of them are new:
+# So here are its two ends alone, with a single block between them. There each line can be checked
+# by itself. Every line of `ends` has its line in `ends_backward`, and three of them are new:
 #
 # - `h_0 = e + p` is a sum. Both tables get the same upstream gradient.
 # - `p` (T,C) is added to all B sequences. Its gradient is the sum over the batch.
@@ -287,48 +338,7 @@ def ends_backward(dloss, v):
 results_of_ends = lines.check(ends, ends_backward, *end_tables, end_ids, end_targets)
 assert all(result.word == "happy" for result in results_of_ends), "each line is right"
 
-# %% [markdown]
-# The whole model is the same with a loop over the blocks, last block first.
-
-# %%
-def hidden_backward(dh, cache):
-    """dh (B,T,C) -> the gradients by name"""
-    c1, c2, c3, caches = cache
-    d = {}
-    # h = block(h), n_layer times
-    for i in reversed(range(len(caches))):
-        dh, gradients = block_backward(dh, caches[i])
-        for name, gradient in zip(names_of_block(i), gradients, strict=True):
-            d[name] = gradient
-    # h = dropout(e + p)
-    dsum = ops.dropout_backward(dh, c3)
-    # p = positions[0..T-1], the same for every sequence
-    d["positions_embed.weight"] = ops.embedding_backward(dsum.sum(axis=0), c2)
-    # e = tokens[ids]
-    d["tokens_embed.weight"] = ops.embedding_backward(dsum, c1)
-    return d
-
-
-print(f"{len(hidden_backward(np.ones((1, 3, 6), np.float32), tiny_caches[0]))} gradients")
-
-# %%
-def gpt1_backward(dloss, cache):
-    """dloss () -> the gradients by name"""
-    c1, c2 = cache
-    # loss = cross_entropy(h tokens^T, targets)
-    dh, dtokens, _ = ops.linear_cross_entropy_backward(dloss, c2)
-    d = hidden_backward(dh, c1)
-    # tokens was used at both ends
-    d["tokens_embed.weight"] = d["tokens_embed.weight"] + dtokens
-    return d
-
-
-print(f"a gradient for each of {len(gpt1_backward(1.0, tiny_caches))} arrays")
-
-# %% [markdown]
-# That is GPT-1, all of it. Section 7 turns these functions into modules.
-
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 4. Collapse: what the two uses do to the table
 #
 # Work out the table's gradient with a pencil. Row $v$ of the table is used by the head at *every*
@@ -342,12 +352,6 @@ print(f"a gradient for each of {len(gpt1_backward(1.0, tiny_caches))} arrays")
 # $$
 
 # %%
-NH, SMALL = 2, new_gpt1(V=11, T=5, C=8, n_layer=2)
-draw = np.random.default_rng(1)
-w = {name: start + 0.3 * draw.normal(size=start.shape) for name, start in SMALL.items()}
-ids, targets = draw.integers(0, 11, size=(2, 3, 4))  # B = 3 sequences of 4 tokens
-
-
 def both_parts(w, ids, targets, n_head):
     """The gradient of the token table, from the head and from the input."""
     _, (c1, c2) = gpt1_forward(w, ids, targets, n_head)
@@ -402,96 +406,29 @@ print(f"{len(results)} arrays, {sum(a.size for a in w.values()):,} numbers: "
 assert len(results) == len(w) == 26 and worst < 1e-8, "every array of the model is right"
 
 # %% [markdown]
-# ### The trap: a gradient that is zero
-#
-# The bias of `c_attn` has three parts, for queries, keys and values. Look at the key part alone:
-
-# %%
-BIAS = "h.0.attn.c_attn.bias"
-of_bias = gpt1_backward(1.0, gpt1_forward(w, ids, targets, NH)[1])[BIAS]
-nudged = gradcheck.numeric(
-    lambda b: gpt1_forward(w | {BIAS: b}, ids, targets, NH)[0], w[BIAS].copy())
-ours, true = (np.abs(np.split(d, 3)[1]).max() for d in (of_bias, nudged))
-print(f"largest gradient of the key part: ours {ours:.0e}, by finite differences {true:.0e}")
-assert max(ours, true) < 1e-9 < 1e-4 < np.abs(of_bias).max(), "the key part is zero"
-
-# %% [markdown]
-# Compare the two numbers, and the relative error is about 1, which means "wrong". But both are
-# rounding errors: **the true gradient of the key bias is exactly zero**, as lesson 04 (section 5)
-# showed for one layer. So a checker must compare such a gradient with the size of its neighbours,
-# and ours does: it judged queries, keys and values of the bias as one array.
-#
-# ### No position sees the future
-#
-# A loss at position 1 must not have a gradient at the positions after it. To have a loss at
-# position 1 alone, the other targets are -100: such a target is not counted (lesson 02).
-
-# %%
-only_1 = np.where(np.arange(4) == 1, targets, ops.IGNORED)
-d_only_1 = gpt1_backward(1.0, gpt1_forward(w, ids, only_1, NH)[1])["positions_embed.weight"]
-reached = np.abs(d_only_1[:4]).max(axis=1)
-print("largest gradient of positions 0 to 3:", reached.round(3))
-assert np.all(reached[:2] > 1e-4) and np.all(reached[2:] < 1e-15), "causal"
-
-# %% [markdown]
-# ### Overfit one batch first
-#
-# The cheapest test of a whole model: it must be able to learn three lines by heart. If it cannot,
-# better data will not help. Fresh weights as in the paper, plain gradient descent; ln 30 = 3.40 is
-# the loss of guessing:
-
-# %%
-TEXT = "Mina has a red kite. The wind takes the kite to the old tree. Mina looks up and"
-letters = sorted(set(TEXT) | set("abcdefghijklmnopqrstuvwxyz"))  # some of them never occur
-row = np.array([letters.index(letter) for letter in TEXT])
-three_lines = np.stack([row[i : i + 25] for i in (0, 25, 50)])
-x, y = three_lines[:, :-1], three_lines[:, 1:]
-small = {n: a.astype(np.float64) for n, a in new_gpt1(len(letters), 24, 32, 2).items()}
-for step in range(401):
-    loss, cache = gpt1_forward(small, x, y, n_head=4)
-    if step in (0, 10, 100, 400):
-        print(f"update {step:3}: loss {loss:.2f}")
-    for name, gradient in gpt1_backward(1.0, cache).items():
-        small[name] = small[name] - 0.3 * gradient
-guess = (hidden_forward(small, x, 4)[0] @ small["tokens_embed.weight"].T).argmax(axis=-1)
-print(f"after {letters[x[1, 0]]!r}, each next letter: {''.join(letters[i] for i in guess[1])!r}")
-assert loss < 0.1 and np.mean(guess == y) > 0.95, "three lines are learnt by heart"
-
-# %% [markdown]
 # ### The surprise: an untrained GPT-1 repeats what it reads
 #
-# Now the real size: 12 blocks, width 768, 40,478 tokens, fresh weights. It knows nothing, so the
-# loss should be that of guessing, ln 40478 = 10.61. This is the first thing to look at in any run.
-# We give it random tokens.
+# Now the real size: 12 blocks, width 768, 40,478 tokens, fresh weights. It knows nothing. We give
+# it random tokens.
 
 # %%
 full = new_gpt1(V=40478, T=512, C=768, n_layer=12)
 table = full["tokens_embed.weight"]
 random_ids = np.random.default_rng(0).integers(0, 40478, size=257)
 now, following = random_ids[:-1], random_ids[1:]
-at = np.arange(256)
-
-
-def echoes(h, head):
-    """Scores of all tokens at 256 positions, and how often the token just read has the highest."""
-    scores = h @ head.T
-    return scores, float(np.mean(scores.argmax(axis=-1) == now))
-
-
 h_full = hidden_forward(full, now[None], n_head=12)[0][0]
-scores, share = echoes(h_full, table)
-full_loss = np.mean(np.log(np.exp(scores).sum(axis=-1)) - scores[at, following])
-print(f"loss {full_loss:.2f}; ln 40478 is {math.log(40478):.2f}")
-p_now = np.mean(np.exp(scores[at, now]) / np.exp(scores).sum(axis=-1))
-print(f"the token just read is the likeliest next one at {100 * share:.0f} % of the positions, "
-      f"with probability {p_now:.3f}")
-assert 0.05 < full_loss - math.log(40478) < 0.25 and share > 0.9, "it repeats what it reads"
-assert abs(p_now - 0.003) < 0.001, "the likeliest token, but its probability is small"
+scores = h_full @ table.T
+share = float(np.mean(scores.argmax(axis=-1) == now))
+print(f"the token just read is the likeliest next one at {100 * share:.0f} % of the positions")
+assert share > 0.9, "it repeats what it reads"
 
 # %% [markdown]
 # **Why?** An explanation: the residual stream begins with the token's own row of the table, and
 # each fresh sub-layer adds little to it. So the vector at the top still points towards that row.
 # And the head, which is the *same table*, gives a high score to rows that point as $h$ does.
+
+# %% [markdown] tags=["deeper"]
+# ### Two causes, and a test of each
 #
 # This explanation names two causes, and each can be tested:
 #
@@ -515,6 +452,15 @@ def other_in_the_stream(ids, others):
     return h
 
 
+def echoes(h, head):
+    """Scores of all tokens at 256 positions, and how often the token just read has the highest."""
+    of_all = h @ head.T
+    return of_all, float(np.mean(of_all.argmax(axis=-1) == now))
+
+
+print("the arrays of block 0, written out above:", len(names_of_block(0)))
+
+# %%
 own_head = np.float32(0.02) * np.random.default_rng(1).standard_normal(table.shape, np.float32)
 untied = echoes(h_full, own_head)[1]
 others = np.random.default_rng(2).integers(0, 40478, size=256)
@@ -528,15 +474,88 @@ assert read < 0.02 and other > 0.9, "what the stream begins with is repeated"
 
 # %% [markdown]
 # Both predictions come true, in this model.
+
+# %% [markdown] tags=["deeper"]
+# ### The first loss
 #
-# And why is the loss 10.78, a little above ln 40478? The repetition hardly changes it: its
+# The model knows nothing, so the loss should be that of guessing, ln 40478 = 10.61. This is the
+# first thing to look at in any run.
+
+# %%
+at = np.arange(256)
+full_loss = np.mean(np.log(np.exp(scores).sum(axis=-1)) - scores[at, following])
+print(f"loss {full_loss:.2f}; ln 40478 is {math.log(40478):.2f}")
+p_now = np.mean(np.exp(scores[at, now]) / np.exp(scores).sum(axis=-1))
+print(f"the token just read is the likeliest next one, with probability {p_now:.3f}")
+assert 0.05 < full_loss - math.log(40478) < 0.25, "a little above the loss of guessing"
+assert abs(p_now - 0.003) < 0.001, "the likeliest token, but its probability is small"
+
+# %% [markdown]
+# Why is the loss 10.78, a little above ln 40478? The repetition hardly changes it: its
 # probability is the highest of 40,478, but it is only 0.003. LayerNorm gives $h$ the length
 # $\sqrt{768}$, and the numbers of a row have standard deviation 0.02. So the score of a row that
 # has nothing to do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are normal, the
 # mean of exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$.
 # With weights of 0.06 in place of 0.02, $s^2$ is nine times as large, and the first loss about 12.
 
+# %% [markdown] tags=["deeper"]
+# ### The trap: a gradient that is zero
+#
+# The bias of `c_attn` has three parts, for queries, keys and values. Look at the key part alone:
+
+# %%
+BIAS = "h.0.attn.c_attn.bias"
+of_bias = gpt1_backward(1.0, gpt1_forward(w, ids, targets, NH)[1])[BIAS]
+nudged = gradcheck.numeric(
+    lambda b: gpt1_forward(w | {BIAS: b}, ids, targets, NH)[0], w[BIAS].copy())
+ours, true = (np.abs(np.split(d, 3)[1]).max() for d in (of_bias, nudged))
+print(f"largest gradient of the key part: ours {ours:.0e}, by finite differences {true:.0e}")
+assert max(ours, true) < 1e-9 < 1e-4 < np.abs(of_bias).max(), "the key part is zero"
+
 # %% [markdown]
+# Compare the two numbers, and the relative error is about 1, which means "wrong". But both are
+# rounding errors: **the true gradient of the key bias is exactly zero**, as lesson 04 (section 5)
+# showed for one layer. So a checker must compare such a gradient with the size of its neighbours,
+# and ours does: it judged queries, keys and values of the bias as one array.
+
+# %% [markdown] tags=["deeper"]
+# ### No position sees the future
+#
+# A loss at position 1 must not have a gradient at the positions after it. To have a loss at
+# position 1 alone, the other targets are -100: such a target is not counted (lesson 02).
+
+# %%
+only_1 = np.where(np.arange(4) == 1, targets, ops.IGNORED)
+d_only_1 = gpt1_backward(1.0, gpt1_forward(w, ids, only_1, NH)[1])["positions_embed.weight"]
+reached = np.abs(d_only_1[:4]).max(axis=1)
+print("largest gradient of positions 0 to 3:", reached.round(3))
+assert np.all(reached[:2] > 1e-4) and np.all(reached[2:] < 1e-15), "causal"
+
+# %% [markdown] tags=["deeper"]
+# ### Overfit one batch first
+#
+# The cheapest test of a whole model: it must be able to learn three lines by heart. If it cannot,
+# better data will not help. Fresh weights as in the paper, plain gradient descent; ln 30 = 3.40 is
+# the loss of guessing:
+
+# %%
+TEXT = "Mina has a red kite. The wind takes the kite to the old tree. Mina looks up and"
+letters = sorted(set(TEXT) | set("abcdefghijklmnopqrstuvwxyz"))  # some of them never occur
+row = np.array([letters.index(letter) for letter in TEXT])
+three_lines = np.stack([row[i : i + 25] for i in (0, 25, 50)])
+x, y = three_lines[:, :-1], three_lines[:, 1:]
+small = {n: a.astype(np.float64) for n, a in new_gpt1(len(letters), 24, 32, 2).items()}
+for step in range(401):
+    loss, cache = gpt1_forward(small, x, y, n_head=4)
+    if step in (0, 10, 100, 400):
+        print(f"update {step:3}: loss {loss:.2f}")
+    for name, gradient in gpt1_backward(1.0, cache).items():
+        small[name] = small[name] - 0.3 * gradient
+guess = (hidden_forward(small, x, 4)[0] @ small["tokens_embed.weight"].T).argmax(axis=-1)
+print(f"after {letters[x[1, 0]]!r}, each next letter: {''.join(letters[i] for i in guess[1])!r}")
+assert loss < 0.1 and np.mean(guess == y) > 0.95, "three lines are learnt by heart"
+
+# %% [markdown] tags=["deeper"]
 # ## 6. See it: what a token costs
 #
 # The parameters are counted. **Arithmetic** of a forward pass, for each token, in one block:
@@ -595,7 +614,7 @@ plot.save(figure, "08_costs.png")
 # quarter of all arithmetic. LayerNorm has hardly any parameters and does hardly any arithmetic, but
 # an array as large as its input must be kept (x_hat, lesson 06).
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library: the same functions, as modules
 #
 # In the functions above, 146 arrays travel in a dictionary, and the gradients come back in another.
@@ -820,7 +839,7 @@ apart += [np.abs(my_gradients[n] - p.grad).max() for n, p in library.named_param
 print(f"logits, loss and {len(my_gradients)} gradients differ by at most {max(apart):.0e}")
 assert max(apart) < 1e-12, "the functions and the modules are the same model"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code: what is special about GPT-1
 #
 # OpenAI's released code differs from equation 2 in ways that matter to anyone who loads its weights
@@ -846,7 +865,17 @@ assert max(apart) < 1e-12, "the functions and the modules are the same model"
 # - The paper does not say how many parameters there are.
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 9. To keep
+#
+# - GPT-1 is two tables, twelve blocks, and a head that is the token table once more: 116,534,784
+#   parameters.
+# - Backward it runs from the head to the tables, last block first; the token table was used at both
+#   ends, and its two gradients are added.
+# - A GPT-1 that has learnt nothing repeats the token that it has just read: the stream carries the
+#   row of this token, and the head is the same table.
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/08_factored_table.py`: ALBERT replaces the tied table by a product of two smaller
 #    matrices, and both are used twice. Write the backward pass. The file judges itself: run it.
