@@ -7,8 +7,8 @@
 # explanation by an intervention. At the end you will read what the model of the next lessons
 # writes.
 #
-# Reading: 55 minutes. Running: 40 to 100 seconds. Before it: lessons 02 (the loss), 08 (the model),
-# 09 (the optimiser) and 10 (tokens).
+# Reading: 25 minutes for the core, 85 minutes for all of it. Running: 40 to 100 seconds. Before it:
+# lessons 02 (the loss), 08 (the model), 09 (the optimiser) and 10 (tokens).
 #
 # Papers: Radford et al. 2018 (GPT-1), section 3.1, equation 1, and section 4.1.
 
@@ -88,10 +88,9 @@ plot.save(drawing.figure, "11_targets.png")
 #
 # - *guessing*: every token is equally likely. The loss is $\ln V$.
 # - *one token*: how often each token occurs.
-# - *two tokens*: how often each token follows the token before it. (A *bigram* model. An **n-gram**
-#   model counts what follows the n - 1 tokens before it.) A pair that was never counted would have
-#   the probability 0 and an infinite loss. So a tenth of a token is added to the count of every
-#   row, dealt out by how often each token occurs.
+# - *two tokens*: how often each token follows the token before it. A pair that was never counted
+#   would have the probability 0 and an infinite loss. So a tenth of a token is added to the count
+#   of every row, dealt out by how often each token occurs.
 #
 # The last two count the training text, and are tested on other stories, which are **held out**:
 # neither the rivals nor the model ever learn from them.
@@ -119,10 +118,6 @@ for name, loss in rivals.items():
 assert rivals["two tokens"] < rivals["one token"] - 1 < rivals["guessing"] - 2, "each knows more"
 
 # %% [markdown]
-# The rival *two tokens* is hard to beat at first: it knows that "Once" is followed by "upon". A
-# much lower loss is possible only for a model that looks further back.
-
-# %% [markdown]
 # ## 2. Forward: from a text to a batch
 #
 # The training text is one long row of ids; where a story ends, there is a token for it. A batch
@@ -145,7 +140,9 @@ assert (five[1][:, :-1] == five[0][:, 1:]).all(), "a target is the next input"
 assert all((mine == theirs).all() for mine, theirs in zip(
     five, data.batch(tokens, 5, 16, seed=0, step=0), strict=True)), "the library's batch"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
+# ### A batch from two numbers
+#
 # For every batch a new generator is made, from two numbers: the seed of the run, and the number of
 # the update. So a run that is stopped after 900 updates and started again draws batch 900 as if
 # it had never been stopped.
@@ -195,10 +192,7 @@ three_losses = pretrain(small(), 3, lambda step: batch(tokens, 8, T, seed=0, ste
 print("three updates, loss before each:", [round(loss, 2) for loss in three_losses])
 
 # %% [markdown]
-# Now train it, on your machine. It takes about ten seconds. (Its highest rate, 6e-3, is 24 times
-# GPT-1's; it works for this small model. Its first weights are drawn with a standard deviation of
-# 0.06, not 0.02 as in the paper: with 0.02 a model that is only 64 wide learns badly, as exercise 4
-# shows.)
+# Now train it, on your machine. It takes about ten seconds.
 
 # %%
 UPDATES = 600
@@ -210,9 +204,16 @@ moved_end = np.mean(moved_losses[-20:])
 print(f"mean of the last 20: {moved_end:.2f}")
 assert moved_losses[0] > rivals["one token"] > moved_losses[200] > moved_end, "the loss falls"
 assert moved_end < rivals["two tokens"], "it has beaten two tokens: it looks further back"
-read = UPDATES * 8 * T / len(tokens)
-print(f"these updates read {read:.0%} as many tokens as the text has")
-assert read < 0.2, "most windows are new to the model"
+
+# %% [markdown] tags=["deeper"]
+# ### The curve and its rivals
+#
+# The rival *two tokens* is hard to beat at first: it knows that "Once" is followed by "upon". A
+# much lower loss is possible only for a model that looks further back. (*Two tokens* is a *bigram*
+# model. An **n-gram** model counts what follows the n - 1 tokens before it.) The highest rate of
+# this training, 6e-3, is 24 times GPT-1's; it works for this small model. Its first weights are
+# drawn with a standard deviation of 0.06, not 0.02 as in the paper: with 0.02 a model that is only
+# 64 wide learns badly, as exercise 4 shows.
 
 # %%
 def draw_rivals(axes, right):
@@ -232,13 +233,16 @@ plot.save(figure, "11_small.png")
 for name, line in rivals.items():
     first = np.argmax(np.array(moved_losses) < line)
     print(f"below {name:10} for the first time after {first:3} updates")
+read = UPDATES * 8 * T / len(tokens)
+print(f"these updates read {read:.0%} as many tokens as the text has")
+assert read < 0.2, "most windows are new to the model"
 
 # %% [markdown]
 # The loss passes the three rivals in this sequence. Below the last line the model must use more
 # than one token, and there the loss falls more slowly. (These are losses of training batches, and
 # the rivals were tested on held-out text. The comparison is fair, because most windows are new.)
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 4. Collapse: a batch that does not fit
 #
 # GPT-1 was trained with 64 windows of 512 tokens in each update. If the memory is too small for
@@ -327,7 +331,14 @@ assert math.log(V) - trap_start > 1, "and the first one shows it"
 # %% [markdown]
 # Two checks let the mistake pass. The gradient is right: it is the right gradient of the wrong
 # loss. One batch is learnt by heart, too. Only the start shows it: the loss is clearly below $\ln
-# V$. Lesson 08 found that an untrained model with a tied table gives a high score to the token that
+# V$. **This is the surprise of the lesson**: trained on, this mistake has the best loss of all,
+# nearly 0, which for a text with free choices in it is impossible. Compare every loss with one that
+# you understand: that is what the rivals are for.
+
+# %% [markdown] tags=["deeper"]
+# ### Why the start shows it
+#
+# Lesson 08 found that an untrained model with a tied table gives a high score to the token that
 # it reads, and here this token is the answer. If that is the reason, the loss at the start must be
 # close to $\ln V$ again with another output matrix:
 
@@ -350,7 +361,12 @@ assert abs(start_with(other) - math.log(V)) < 0.3, "without weight tying the sta
 
 # %% [markdown]
 # So without weight tying the first check passes too. (We expect it of the other two as well, but
-# have not run them.) And the curve of the mistake looks better than the right one:
+# have not run them.)
+
+# %% [markdown] tags=["deeper"]
+# ### The curve of the mistake
+#
+# The curve of the mistake looks better than the right one:
 
 # %%
 trapped = pretrain(small(), 200, lambda step: (batch(tokens, 8, T, 0, step)[0],) * 2)
@@ -371,7 +387,7 @@ assert trapped[-1] < 0.3 < rivals["two tokens"] - 1, "too good"
 # cannot be known. **Compare every loss with one that you understand.** That is what the rivals are
 # for.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. See it: what is learnt when, and one cause tested
 #
 # The loss is a mean over all tokens. *Which* words does a model learn first? For this question we
@@ -589,7 +605,7 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 # The explanation fits all that the first picture shows. Only the intervention says which part of
 # the delay may belong to it, and only a control says how far the intervention can be trusted.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library: the same loop, and the reference model
 #
 # `minigpt train` runs the same loop, and also does the following: it keeps the best model, can be
@@ -768,7 +784,7 @@ assert wrong / len(sixty) < faulty / 2, "at this rate such words do not explain 
 # the 100 stories that it wrote have a fault. If it is as sure of these words in its own stories
 # (not measured here), they explain only a part of the faults.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
 # | | GPT-1 (section 4.1) | the reference model |
@@ -799,7 +815,17 @@ assert wrong / len(sixty) < faulty / 2, "at this rate such words do not explain 
 # | WebText (GPT-2) | pages linked from Reddit, no Wikipedia | 8 million pages, 40 GB | pages |
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 9. To keep
+#
+# - A text contains its own answers: the targets are the tokens, one place further, and the mask
+#   hides them from the model.
+# - Before a long run make three checks: the loss at the start is about ln V, the gradient is right,
+#   and one batch can be learnt by heart.
+# - A loss says something only beside another one that you understand: guessing, one token, two
+#   tokens; and one that is too good is a mistake.
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/11_pretraining.py`: pack short texts into the rows of a batch, so that no text sees
 #    another and no target crosses a border. The file judges itself: run it.
