@@ -5,8 +5,8 @@
 # temperature, top-k, nucleus, draw. You will test a random function in such a way that the test can
 # fail. And you will see why the likeliest text is not the right text.
 #
-# Reading: 60 minutes. Running: 30 to 100 seconds. Before it: lessons 02 (softmax, surprisal), 08
-# (the model) and 11 (pre-training).
+# Reading: 25 minutes for the core, 100 minutes for all of it. Running: 30 to 100 seconds. Before
+# it: lessons 02 (softmax, surprisal), 08 (the model) and 11 (pre-training).
 #
 # Papers: Radford et al. 2019 (GPT-2), appendix A and the released code. Holtzman et al. 2019 (arXiv
 # 1904.09751): nucleus sampling. Fan et al. 2018 (arXiv 1805.04833): top-k. Shannon 1948, theorem 3:
@@ -76,30 +76,10 @@ assert next_probabilities("Once upon a").max() > 0.9 > 0.5 > p_open.max(), "sure
 
 # %% [markdown]
 # On the right the model is in doubt, but not because it is weak. The stories really go on in
-# different ways, and the model has learnt how often. Here are its probabilities beside what 4,000
-# stories do. Other 4,000 stories would give other counts: the share of a word that was counted n
-# times varies by about the share divided by the square root of n (one standard deviation).
-
-# %%
-import re
-from collections import Counter
-
-from minigpt.data import stories
-
-following = Counter(re.findall(OPENING + r" (\w+)", stories.corpus(4000)))
-print(f"{OPENING} …\n{'word':>10} {'the model':>10} {'the stories':>21}")
-for token in p_open.argsort()[::-1][:6]:
-    word = text.decode([int(token)]).strip()
-    share = following[word] / following.total()
-    deviation_of_share = share / np.sqrt(following[word])
-    print(f"{word:>10} {p_open[token]:10.1%} {share:12.1%} +- {deviation_of_share:.1%}")
-    assert abs(p_open[token] - share) < 3 * deviation_of_share, "as near as the count can tell"
-
-# %% [markdown]
-# 4,000 stories are too few to see a difference between the model's shares and the real ones.
-# **Greedy** choice is the simplest
-# rule: take the likeliest token. Then every story is the same story, although the model gives other
-# stories a probability too:
+# different ways, and the model has learnt how often.
+#
+# **Greedy** choice is the simplest rule: take the likeliest token. Then every story is the same
+# story, although the model gives other stories a probability too:
 
 # %%
 import textwrap
@@ -129,14 +109,41 @@ show(two_texts)
 assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beginning"
 
 # %% [markdown]
-# A second danger: suppose that a model reads only the last token, and writes "the cat and the".
-# After the first "the" it wrote "cat", so it writes "cat" again, without an end: it runs in a
-# circle. A Transformer reads CONTEXT tokens, so nothing *forces* it into a circle soon. Large
-# models on real text often repeat themselves all the same when they choose greedily (Holtzman et
-# al.).
+# **This is the surprise of the lesson**: the likeliest choice at every step gives one text for all,
+# and not a typical one (section 6 measures it). A second danger: suppose that a model reads only
+# the last token, and writes "the cat and the". After the first "the" it wrote "cat", so it writes
+# "cat" again, without an end: it runs in a circle. A Transformer reads CONTEXT tokens, so nothing
+# *forces* it into a circle soon. Large models on real text often repeat themselves all the same
+# when they choose greedily (Holtzman et al.).
 #
 # So we draw at random, with the model's probabilities. How?
+
+# %% [markdown] tags=["deeper"]
+# ### The model beside 4,000 stories
 #
+# Here are its probabilities beside what 4,000
+# stories do. Other 4,000 stories would give other counts: the share of a word that was counted n
+# times varies by about the share divided by the square root of n (one standard deviation).
+
+# %%
+import re
+from collections import Counter
+
+from minigpt.data import stories
+
+following = Counter(re.findall(OPENING + r" (\w+)", stories.corpus(4000)))
+print(f"{OPENING} …\n{'word':>10} {'the model':>10} {'the stories':>21}")
+for token in p_open.argsort()[::-1][:6]:
+    word = text.decode([int(token)]).strip()
+    share = following[word] / following.total()
+    deviation_of_share = share / np.sqrt(following[word])
+    print(f"{word:>10} {p_open[token]:10.1%} {share:12.1%} +- {deviation_of_share:.1%}")
+    assert abs(p_open[token] - share) < 3 * deviation_of_share, "as near as the count can tell"
+
+# %% [markdown]
+# 4,000 stories are too few to see a difference between the model's shares and the real ones.
+
+# %% [markdown]
 # ## 2. Forward: four steps from scores to a token
 #
 # **Temperature.** Divide the logits by a number, the temperature T. (So in this lesson a text has
@@ -216,22 +223,12 @@ assert sizes == [[1, 1], [1, 2], [2, 3], [3, 4]], "the paper keeps one token mor
 # They agree where the first token alone reaches the share, or where a sum is exactly the share.
 # Otherwise the paper keeps one token more. (Tokens of equal probability stay or go together, as in
 # top-k.) "top-p 0.9" in one program is not "top-p 0.9" in another.
-#
+
+# %% [markdown]
 # **The draw.** Lay the probabilities end to end on a stick of length 1. Draw a number u, uniform
 # between 0 and 1. The piece in which u lies is the token. Its index is the number of cumulative
 # sums that are at most u.
-
-# %%
-stick_figure, stick = plot.plt.subplots(figsize=(10, 2.6))
-for token, (share, end) in enumerate(zip(four, four.cumsum(), strict=True)):
-    stick.barh(0, share, left=end - share, color=f"C{token}", alpha=0.6, edgecolor="black")
-    stick.text(end - share / 2, 0, f"token {token}\n{share}", ha="center", va="center")
-stick.annotate("u = 0.8", (0.8, -0.4), (0.8, -0.85), ha="center", arrowprops={"arrowstyle": "->"})
-stick.set(yticks=[], ylim=(-1, 0.5), xlim=(0, 1), xticks=[0, 0.5, 0.75, 0.9, 1])
-stick.set_title("Two cumulative sums, 0.5 and 0.75, are at most 0.8: the token is number 2")
-plot.save(stick_figure, "12_stick.png")
-
-# %% [markdown]
+#
 # In code, u is multiplied by the last sum, because rounding can leave that sum a little below 1.
 # Section 5 shows what happens otherwise.
 
@@ -273,8 +270,23 @@ drawn_texts = write(np.full((2, 1), START), 40, sampler(), seed=1)
 show(drawn_texts)
 assert not np.array_equal(*drawn_texts), "drawn texts differ; the two greedy texts were equal"
 
-# %% [markdown]
-# The order matters. The nucleus is measured on what the temperature and top-k have left, made to
+# %% [markdown] tags=["deeper"]
+# ### The stick, drawn
+
+# %%
+stick_figure, stick = plot.plt.subplots(figsize=(10, 2.6))
+for token, (share, end) in enumerate(zip(four, four.cumsum(), strict=True)):
+    stick.barh(0, share, left=end - share, color=f"C{token}", alpha=0.6, edgecolor="black")
+    stick.text(end - share / 2, 0, f"token {token}\n{share}", ha="center", va="center")
+stick.annotate("u = 0.8", (0.8, -0.4), (0.8, -0.85), ha="center", arrowprops={"arrowstyle": "->"})
+stick.set(yticks=[], ylim=(-1, 0.5), xlim=(0, 1), xticks=[0, 0.5, 0.75, 0.9, 1])
+stick.set_title("Two cumulative sums, 0.5 and 0.75, are at most 0.8: the token is number 2")
+plot.save(stick_figure, "12_stick.png")
+
+# %% [markdown] tags=["deeper"]
+# ### The order matters
+#
+# The nucleus is measured on what the temperature and top-k have left, made to
 # sum to 1 again:
 
 # %%
@@ -290,8 +302,10 @@ print(f"after a temperature of 0.5 it keeps {temperature_first}, after a top-k o
 assert top_p_first == 2, "0.5 and 0.25 together are at most 0.8"
 assert temperature_first == top_k_first == 1, "another order of steps is another sampler"
 
-# %% [markdown]
-# **The same loop, faster.** Our `write` runs the whole text again for every token. The library's
+# %% [markdown] tags=["deeper"]
+# ### The same loop, faster
+#
+# Our `write` runs the whole text again for every token. The library's
 # `model.generate` does the same four steps with the same random numbers, but keeps what it can
 # (lesson 17 shows how). It gives the same tokens, so from here on we use it.
 
@@ -312,10 +326,14 @@ assert np.array_equal(slow_ids, fast_ids), "the library's generate writes the sa
 # Change a logit a little: for almost every u the token stays the same. So the derivative of the
 # draw is 0 almost everywhere, and no gradient passes through it. Training does not need such a
 # gradient: there, the tokens come from the text.
+
+# %% [markdown] tags=["deeper"]
+# ### What rounding changes
 #
-# This has a good side. Another device computes logits that differ in their last digits (float32 has
-# about seven). Then the pieces of the stick move a little, and the token changes only if u lies
-# where a border has moved. (After one changed token, the rest is another text.)
+# That no gradient passes has a good side. Another device computes logits that differ in their last
+# digits (float32 has about seven). Then the pieces of the stick move a little, and the token
+# changes only if u lies where a border has moved. (After one changed token, the rest is another
+# text.)
 
 # %%
 noise = np.random.default_rng(11)
@@ -329,7 +347,7 @@ for size in (1e-6, 1e-2):
 assert n_changed[1e-6] <= 2, "a difference of rounding changes almost no draw"
 assert n_changed[1e-2] > 100, "a difference of one in a hundred does"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 4. Collapse: what temperature does to the entropy, and which temperature fits
 #
 # In the first table of section 2 the entropy rose with every temperature, from 0.008 to 1.386. We
@@ -490,7 +508,8 @@ assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the 
 # last line). Then why cut? A reason that is often given, and a guess here: an author who writes a
 # rare word knows how to go on; a model that has drawn one by chance has seldom seen such a
 # beginning.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 5. Check: how can a random function be wrong?
 #
 # Every single result of a sampler is possible, so no single one can be wrong. But frequencies can
@@ -585,7 +604,8 @@ assert zeros > 100, "with these probabilities, a frequency shows the error"
 # model had chosen it. Frequencies show the error only where the last sum is far enough from 1. So:
 # test chance by frequencies, and test edges at the edges (u = 0 and the largest u, as in section
 # 2).
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 6. See it: the likeliest text is not a typical text
 #
 # **The surprise of this lesson.** A coin shows heads with probability 0.6. It is thrown 100
@@ -789,7 +809,8 @@ for name, ids in texts.items():
 # Greedy sentences are in order, and they are always the same ones. At T = 1 text is *typical*.
 # Whether you want that depends on the purpose: a sum has one right answer, a story may go on in
 # many ways.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library
 #
 # `sampling.next_tokens` does our four steps:
@@ -895,7 +916,8 @@ assert (worse > 0).mean() > 0.8, "the model knows which name belongs there"
 # %% [markdown]
 # GPT-1 (section 5) judges in this way whether a sentence is grammatical, without any training for
 # it. Lesson 14 does the same.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
 # - The GPT-1 paper prints no sample: the model was made to be fine-tuned. Can it write? A test in
@@ -911,8 +933,19 @@ assert (worse > 0).mean() > 0.8, "the model knows which name belongs there"
 # - Holtzman et al.: the smallest set that reaches p. Hugging Face transformers follows the paper,
 #   our library follows GPT-2's code.
 # - Holtzman et al. also make the point of our section 6: human text is not the likeliest text.
+
+# %% [markdown]
+# ## 9. To keep
 #
-# ## 9. Exercises
+# - A model gives probabilities; a text needs a choice at every step: temperature, top-k, nucleus,
+#   draw, in this order.
+# - Greedy choice writes one and the same text, although the model gives others a probability: the
+#   likeliest text is not a typical text.
+# - "top-p 0.9" in one program is not "top-p 0.9" in another: the paper keeps the smallest set that
+#   reaches the share, GPT-2's code stays at most at it.
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/12_min_p.py`: two rules that the lesson did not print. *Min-p* keeps each token
 #    whose probability is at least a share of the largest one; *typical sampling* keeps the tokens
@@ -926,5 +959,4 @@ assert (worse > 0).mean() > 0.8, "the model knows which name belongs there"
 #    6, and why is "as surprising as real text" not enough to call a rule good?
 
 # %%
-numbers = ", ".join(f"{name} {mean[name]:.2f}" for name in ("greedy", "T = 1", "real"))
-print(f"lesson 12: every check is happy (nats per token: {numbers})")
+print("lesson 12: every check is happy")

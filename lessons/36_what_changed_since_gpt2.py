@@ -6,7 +6,8 @@
 # biases. You will derive the one that is new, see a silent mistake with it, and read what each
 # change alone does to the loss.
 #
-# Reading: 35 minutes. Running: 4 to 12 seconds. Before it: lessons 06, 16 and 17.
+# Reading: 25 minutes for the core, 50 minutes for all of it. Running: 4 to 12 seconds. Before it:
+# lessons 06, 16 and 17.
 #
 # Papers: Zhang and Sennrich 2019 (RMSNorm). Su et al. 2021, section 3.2 (rotary positions). Shazeer
 # 2020, equation 6 (SwiGLU). Ainslie et al. 2023, section 2.2 (grouped queries). Touvron et al.
@@ -77,7 +78,8 @@ assert np.abs(shifted - by_rms).max() > 0.5, "RMSNorm sees a mean, LayerNorm doe
 # %% [markdown]
 # It is cheaper (one mean less, in both passes), and the mean can be learnt away. Its backward is an
 # exercise of lesson 06.
-#
+
+# %% [markdown]
 # ## 3. Positions that turn
 #
 # GPT-2 adds a row of a table to each word, once, at the bottom. Two things are unsatisfying. A
@@ -194,6 +196,9 @@ assert all(result.error < 1e-8 for result in turn_results), "every line is right
 #     cos, sin, pairing, heads = cache
 #     return _turned(dout, cos, -sin, pairing, heads)
 
+# %% [markdown] tags=["deeper"]
+# ### A turn changes no length
+
 # %%
 heads = drawn.normal(size=(1, 5, 3, 8))  # (B,T,H,D)
 angles = np.arange(5)[:, None] * rotary.frequencies(8, 10000.0)
@@ -207,7 +212,7 @@ again, _ = ops.rope_forward(dx, **given)
 assert np.allclose(again, dout), "turned back, and turned again"
 assert np.isclose(np.linalg.norm(heads), np.linalg.norm(out)), "no length changes"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 4. The trap: two ways to pair
 #
 # Which two numbers are a pair? In the paper and in Meta's files columns 2i and 2i + 1,
@@ -270,7 +275,8 @@ assert found["neighbours"] < np.log(text.vocab_size) - 1, "but it is far from no
 # %% [markdown]
 # With the wrong pairs the loss is higher, and far below guessing: such a model looks "a bit weak".
 # So, with the weights of another program, compare numbers and not impressions (lesson 17).
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 5. The MLP with a gate
 #
 # GPT-2's MLP is $\text{gelu}(x W_1)\, W_2$. LLaMA's has two first matrices. One says *what*, the
@@ -322,7 +328,7 @@ assert np.allclose(library, gated(*mlp_inputs)), "as in the library"
 assert all(result.error < 1e-7 for result in gate_results), "every line is right"
 print(f"4 C of 4,096: {2 * 4 * 4096**2:,} numbers; 11,008: {3 * 11008 * 4096:,}")
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. Heads that share their keys
 #
 # When a model writes, it reads the keys and values of all earlier words for each new one (lesson
@@ -362,7 +368,7 @@ for name, n_block, n_q, n_kv, size in PUBLISHED:
 mistral, llama_7b = (2 * 32 * n * 128 * 2 for n in (8, 32))
 assert llama_7b == 4 * mistral, "eight heads in place of 32: a quarter"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. No biases; a window; both at once
 #
 # **Biases.** LLaMA has none. (Qwen2 keeps one on queries, keys and values.)
@@ -396,7 +402,8 @@ assert reach == {1: 4, 2: 7, 3: 10}, "L (W - 1) words back, and its own"
 # **Both at once.** GPT-NeoX (Pythia, Polyglot-ko) computes attention and MLP from the same stream:
 # $x + \text{attn}(\text{ln}_1 x) + \text{mlp}(\text{ln}_2 x)$. Neither waits for the other. And it
 # turns only the first quarter of each head.
-#
+
+# %% [markdown]
 # ## 8. What does each change do?
 #
 # `benchmarks/since_gpt2.py` trains GPT-2 with two blocks on our stories, and then models with one
@@ -438,8 +445,11 @@ assert (LOSS["all, with the window"] < LOSS["all but the window"] - 0.05).all(),
 #   loss. In large models the loss of biases is said to be nothing; here it can be seen.
 # - **The window helps**, in a world whose stories depend on the last sentences. That is a fact
 #   about our stories. It is no law.
+
+# %% [markdown] tags=["deeper"]
+# ### Texts that are longer than any in training
 #
-# And texts that are **longer than any in training**? The models were trained on 64 places. A table
+# The models were trained on 64 places. A table
 # has no row for place 65. Positions that turn have an angle for each place; but these angles were
 # never seen. The loss in each stretch of 64 places of a text of 256:
 
@@ -467,7 +477,8 @@ assert (window < window[0] + 0.05).all(), "with a window nothing breaks"
 # that do so train a little further. **With a window** no distance is ever larger than 15. The same
 # model reads texts of four times the length, and its loss even falls, as it has read more of the
 # story.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
 #
 # - "RoPE extrapolates to longer texts": see the table above; the paper does not claim it.
@@ -482,7 +493,17 @@ assert (window < window[0] + 0.05).all(), "with a window nothing breaks"
 #   not built here.
 
 # %% [markdown]
-# ## 10. Exercises
+# ## 10. To keep
+#
+# - Today's models have GPT-2's block with five lines changed: RMSNorm, queries and keys that turn,
+#   a gate in the MLP, shared keys, no biases.
+# - Rotary positions turn queries and keys by an angle that grows with their place, so a score
+#   depends on the distance alone; backward, the gradient is turned back.
+# - In our runs positions that turn and the gate lower the loss; shared keys and missing biases cost
+#   a little, and are bought for another reason.
+
+# %% [markdown]
+# ## 11. Exercises
 #
 # 1. `exercises/36_part_of_a_head.py`: turn a part of a head, forward and backward, in both
 # pairings.

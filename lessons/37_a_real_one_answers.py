@@ -6,7 +6,8 @@
 # numbers are exchanged. You will check the backward pass of a real model, count the bytes of its
 # cache, and derive LoRA, with which such a model is fine-tuned on a laptop.
 #
-# Reading: 35 minutes. Running: 4 to 12 seconds. Before it: lessons 17, 33 and 36.
+# Reading: 25 minutes for the core, 50 minutes for all of it. Running: 4 to 12 seconds. Before it:
+# lessons 17, 33 and 36.
 #
 # Papers: Allal et al. 2025 (SmolLM2). Touvron et al. 2023 (LLaMA). Hu et al. 2021, section 4.1
 # (LoRA). The logit lens is nostalgebraist 2020, a text on the web; exchanging what a head has read
@@ -43,8 +44,9 @@ assert np.prod(REAL["answer"]["p"][1:6]) > 0.8, "after its first word, it is sur
 
 # %% [markdown]
 # It is unsure only of how to begin (0.15: "The", where it could also say "Paris"), and of the end.
-#
-# What are 135 million numbers for?
+
+# %% [markdown] tags=["deeper"]
+# ### What 135 million numbers are for
 
 # %%
 sizes = {part: n for part, n in REAL["sizes"].items() if part != "measured"}
@@ -69,7 +71,8 @@ assert sizes["MLP"] > total / 2 and sizes["tokens"] > sizes["attention"], "where
 # %% [markdown]
 # More than half of them are in the MLPs with their gates. The table of 49,152 tokens has more than
 # all attention together, and it is the head too.
-#
+
+# %% [markdown]
 # ## 2. The template: a chat is one text
 #
 # The model predicts the next token, as GPT-1 did. So a conversation must become one text. How that
@@ -91,7 +94,8 @@ assert bare.startswith("<|im_end|>\n<|im_start|>assistant\nThe capital"), "it wr
 # **A surprise: without the template the model writes it by itself.** It has seen so many
 # conversations that after a bare question the end of a turn is the likeliest token. The template is
 # no part of the machine. It is a habit that was trained.
-#
+
+# %% [markdown]
 # ## 3. One block by hand
 #
 # Before we look inside, we must be sure that we compute what the model computes. Here is a block as
@@ -149,7 +153,9 @@ print("streams", streams.shape, "- largest difference from the library:",
       f"{np.abs(last - state[0]).max():.0e}")
 assert np.abs(last - state[0]).max() < 1e-12, "the same numbers"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
+# ### The real model by hand
+#
 # The same function takes the real model, with 30 blocks and 9 heads that share 3 heads of keys and
 # values.
 
@@ -179,11 +185,13 @@ for n in (0, 1, 12, 20, 24, 25, 27, 28, 29, 30):
     print(f"{name:9}Paris: place {LENS['rank'][n] + 1:5,}, p = {LENS['p'][n]:.3f}; best: {best}")
 assert min(LENS["rank"][:24]) > 1000, "up to block 23, Paris is no candidate"
 assert LENS["rank"][28] <= 2 and LENS["rank"][30] == 0, "then it comes within a few blocks"
-if smol:
-    h, _ = ops.rmsnorm_forward(real_streams[:, -1], smol.ln_f.weight.data, eps=1e-5)
-    p_of_paris, _ = ops.softmax_forward(h @ smol.head.data.T)
-    paris = words.encode(" Paris")[0]
-    assert np.abs(p_of_paris[:, paris] - LENS["p"]).max() < 1e-3, "as recorded"
+
+# %% [markdown]
+# Up to block 23 the model would say a comma or a full stop. Then, between block 24 and 28, Paris
+# passes thousands of words.
+
+# %% [markdown] tags=["deeper"]
+# ### The lens, drawn, and where heads rest
 
 # %%
 lens_figure, (left, right) = plot.plt.subplots(1, 2, figsize=(11, 4))
@@ -203,16 +211,19 @@ hidden = REAL["first token hidden"]
 print(f"-log p: {hidden['before']:.3f}; with the first token hidden: {hidden['after']:.3f}")
 assert max(LENS["norm, first"]) > 20_000 and first_share.mean() > 0.4, "where heads rest"
 assert abs(hidden["after"] - hidden["before"]) < 0.02, "here nothing is lost without it"
+if smol:
+    h, _ = ops.rmsnorm_forward(real_streams[:, -1], smol.ln_f.weight.data, eps=1e-5)
+    p_of_paris, _ = ops.softmax_forward(h @ smol.head.data.T)
+    paris = words.encode(" Paris")[0]
+    assert np.abs(p_of_paris[:, paris] - LENS["p"]).max() < 1e-3, "as recorded"
 
 # %% [markdown]
-# Up to block 23 the model would say a comma or a full stop. Then, between block 24 and 28, Paris
-# passes thousands of words.
-#
 # On the right is something strange: block 12 stretches the stream of the *first* token to a length
 # of 25,000, forty times that of the last token. And 44 % of all attention goes there. So does this
 # token hold something important? We hide it from all others, and the answer does not suffer. As
 # with BERT's [CLS] in lesson 26, heads *rest* there. (Xiao et al. 2023 call it an attention sink.)
-#
+
+# %% [markdown]
 # ## 5. Which head knows the country?
 #
 # Something between block 23 and 28 brings in Paris. Is it a head? We test each of the 270: take
@@ -271,7 +282,8 @@ assert dark == 1, "a single dark square"
 #
 # A limit: this holds for this model, this sentence and these countries. In other models several
 # heads share such a job, and taking one away shows little.
-#
+
+# %% [markdown]
 # ## 6. Backward through a real model
 #
 # The model has a backward pass too. What of the prompt does the prediction depend on? The gradient
@@ -289,8 +301,10 @@ largest = {pieces[place] for place in norms.argsort()[-4:]}
 print("the four largest:", *(f"{pieces[place]!r}" for place in norms.argsort()[::-1][:4]))
 assert largest == {" capital", " France"}, "the two words, at both places"
 
-# %% [markdown]
-# Are these gradients right? A check of each of 135 million numbers by finite differences is out of
+# %% [markdown] tags=["deeper"]
+# ### Are these gradients right?
+#
+# A check of each of 135 million numbers by finite differences is out of
 # reach: a forward pass takes a second, so two for each number would take eight years. But one
 # random direction $u$ is enough to doubt all of them at once:
 #
@@ -331,7 +345,8 @@ assert abs(check["by the gradient"] / check["by differences"] - 1) < 1e-6, "a re
 # **The trap.** One direction can miss an error: where the wrong part is small, its share of the sum
 # is small. So the check of every number stays, on models of a few thousand (`minigpt check`). The
 # direction is for what is too large for it.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 7. The cache in bytes, and the temperature
 #
 # To write the next token, the model needs the keys and values of all earlier ones (lesson 17).
@@ -356,7 +371,8 @@ for temperature in ("0.0", "0.7", "1.5"):
 # %% [markdown]
 # Temperature is lesson 12's: the logits are divided by it. At 1.5 a small model falls apart, for
 # among 49,152 tokens the unlikely ones are together too many.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 8. Fine-tuning a real one: LoRA
 #
 # To train all numbers, each needs a gradient and two moments of Adam: four times the weights, 2.2
@@ -443,7 +459,8 @@ assert adapters / total < 0.01, "less than a hundredth learns"
 # `minigpt instruct smollm2 mine.jsonl` tunes this model on your own instructions. With 200 about
 # our stories (`benchmarks/instruct.py`) it took 5 minutes and 2.2 GB. Of 100 other questions with
 # two answers it had half right before, 83 after. And it forgot: it knew 9 of 12 capitals, then 8.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
 #
 # - The weights that we opened were rounded to 4 bits (`Q4_1`: 32 numbers share a scale and a least
@@ -457,7 +474,16 @@ assert adapters / total < 0.01, "less than a hundredth learns"
 #   sentence, these 64 numbers decide between countries.
 
 # %% [markdown]
-# ## 10. Exercises
+# ## 10. To keep
+#
+# - A chat is one text, which a template writes; the model predicts the next token, as GPT-1 did.
+# - Up to block 23 the answer is nowhere, and a few blocks later it is there: one head, which looks
+#   at the country, brings it.
+# - A cause is shown by an exchange: 64 numbers of one head from another question, and the capital
+#   of France is Berlin; no other head can do that.
+
+# %% [markdown]
+# ## 11. Exercises
 #
 # 1. `exercises/37_lora.py`: LoRA beside a layer with a bias, forward, backward and merged.
 # 2. `exercises/37_find_the_bug.py`: a cache with fewer heads of keys that reads the wrong group.

