@@ -8,8 +8,8 @@
 # will measure what a space at the end of a prompt costs. And you will find tokens that are not
 # text.
 #
-# Reading: 50 minutes. Running: 6 to 20 seconds. Before it: lesson 10, whose merging we use, and 11,
-# whose model we use once.
+# Reading: 25 minutes for the core, 80 minutes for all of it. Running: 6 to 20 seconds. Before it:
+# lesson 10, whose merging we use, and 11, whose model we use once.
 #
 # Papers: Radford et al. 2019 (GPT-2), section 2.2. UTF-8 was designed by Thompson and Pike in 1992;
 # its present rules are RFC 3629.
@@ -19,21 +19,7 @@
 #
 # The tokenizer of lesson 10, like GPT-1's, loses three things: capital letters, spaces, and every
 # character that its training text did not have. Such a character becomes the unknown token. Could
-# we put *all* characters into the alphabet? Let us count them.
-
-# %%
-import sys
-import unicodedata
-
-if hasattr(sys.stdout, "reconfigure"):
-    sys.stdout.reconfigure(errors="replace")  # a terminal may not be able to show Hangul
-
-every_character = [chr(code) for code in range(sys.maxunicode + 1)]
-not_text = ("Cn", "Co", "Cs")  # places that are empty, private, or half of a pair
-assigned = sum(unicodedata.category(one) not in not_text for one in every_character)
-print(f"Unicode {unicodedata.unidata_version}: {assigned:,} characters, "
-      f"and room for {len(every_character):,}")
-assert assigned > 130_000, "Unicode has over 130,000 characters"
+# we put *all* characters into the alphabet? Unicode has over 130,000.
 
 # %% [markdown]
 # That is too many: GPT-2's whole vocabulary has 50,257 tokens. The paper says of such an alphabet:
@@ -46,8 +32,12 @@ assert assigned > 130_000, "Unicode has over 130,000 characters"
 # two hexadecimal digits: c3 is 12 x 16 + 3 = 195.)
 
 # %%
+import sys
+
 from minigpt import plot
 
+if hasattr(sys.stdout, "reconfigure"):
+    sys.stdout.reconfigure(errors="replace")  # a terminal may not be able to show Hangul
 WORD = "café"
 drawing = plot.Diagram(9, 3.9, "Characters, bytes, tokens")
 word_bytes = [f"{byte:02x}" for byte in WORD.encode("utf-8")]
@@ -65,7 +55,26 @@ drawing.text(8.3, 1.25, "merges\njoin bytes")
 plot.save(drawing.figure, "15_bytes.png")
 
 # %% [markdown]
-# **UTF-8.** A character with a number below 128 is one byte. For a larger number, count the ones at
+# So the plan is: **start with the 256 bytes as the alphabet, and merge.** No text is unknown, and
+# capital letters stay. Spaces come next.
+
+# %% [markdown] tags=["deeper"]
+# ### How many characters there are
+
+# %%
+import unicodedata
+
+every_character = [chr(code) for code in range(sys.maxunicode + 1)]
+not_text = ("Cn", "Co", "Cs")  # places that are empty, private, or half of a pair
+assigned = sum(unicodedata.category(one) not in not_text for one in every_character)
+print(f"Unicode {unicodedata.unidata_version}: {assigned:,} characters, "
+      f"and room for {len(every_character):,}")
+assert assigned > 130_000, "Unicode has over 130,000 characters"
+
+# %% [markdown] tags=["deeper"]
+# ### UTF-8, by hand
+#
+# A character with a number below 128 is one byte. For a larger number, count the ones at
 # the left end of the first byte: so many bytes belong to the character. Each byte after the first
 # begins with 10 and carries six bits of the number (x stands for a bit of the number):
 #
@@ -101,9 +110,6 @@ assert all(utf8(code) == chr(code).encode("utf-8") for code in text_codes), "the
 # %% [markdown]
 # Our function agrees with Python for all 1,112,064 numbers that can stand for a character. (The
 # other 2,048, called *surrogates*, are halves of pairs and may not be in a text.)
-#
-# So the plan is: **start with the 256 bytes as the alphabet, and merge.** No text is unknown, and
-# capital letters stay. Spaces come next.
 
 # %% [markdown]
 # ## 2. Words, bytes, merges, ids
@@ -132,59 +138,8 @@ for line in ("It's the 3rd dog!", "if x:\n    return", "고양이는 2마리."):
 # Nothing is thrown away, so the decoder has nothing to guess. Look at the second line of the
 # output: `\s+(?!\S)` matches white space that is *not* followed by a word. It first takes all the
 # white space, then gives the last character back, which the word ` return` takes as its space.
-#
-# Does the pattern do what the paper says? We learn 1,000 merges from Python's manual three times:
-# from words that are cut at spaces only, from words of the pattern, and from words of the pattern
-# without its optional spaces. Then we count the tokens that join letters and punctuation, and the
-# tokens that the whole manual needs.
-
-# %%
-from collections import Counter
-from pydoc_data.topics import topics
-
-from minigpt.tokenizer import bpe
-
-MANUAL = "\n".join(topics[name] for name in sorted(topics))
-
-
-def mixed_tokens(words):
-    """Of 1,000 merges, those that join letter and punctuation mark; the tokens of the manual."""
-    counts = Counter(words)
-    merges = bpe.train(counts, 1000, suffix="", progress=False)
-    tokens = [left + right for left, right in merges]
-    beside = r"\p{L}[^\s\p{L}\p{N}]|[^\s\p{L}\p{N}]\p{L}"
-    ranks = {pair: rank for rank, pair in enumerate(merges)}
-    cost = sum(n * len(bpe.merge(word, ranks)) for word, n in counts.items())
-    return [token for token in tokens if regex.search(beside, token)], cost
-
-
-print(f"the manual has {len(MANUAL):,} characters")
-
-# %%
-WITHOUT_SPACES = regex.compile(PATTERN.pattern.replace(" ?", ""))
-cuts = {
-    "at spaces": regex.findall(r" ?\S+|\s+(?!\S)|\s+", MANUAL),
-    "by the pattern": PATTERN.findall(MANUAL),
-    "without ` ?`": WITHOUT_SPACES.findall(MANUAL),
-}
-print("cut              mixed tokens of 1,000   tokens of the manual")
-learnt_from = {name: mixed_tokens(words) for name, words in cuts.items()}
-for name, (mixtures, total) in learnt_from.items():
-    print(f"{name:16} {len(mixtures):21} {total:22,}")
-(at_spaces, cost_at_spaces), (by_pattern, cost_by_pattern), (_, cost_without) = learnt_from.values()
-print("some of the mixed tokens:", "  ".join(at_spaces[:8]))
-allowed = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
-assert len(at_spaces) > 40 and set(by_pattern) <= allowed, "the pattern leaves only 's and its kind"
-assert cost_without > 1.2 * cost_by_pattern, "the optional space saves tokens"
-assert cost_at_spaces < cost_by_pattern, "the mixed tokens save some too"
 
 # %% [markdown]
-# One token in twenty is such a mixture. The pattern allows only the seven English endings. The
-# optional space saves a quarter of the tokens. The rule against mixtures saves none: with them
-# *this* text is 1 % shorter. The paper calls mixtures "a sub-optimal allocation of limited
-# vocabulary slots and model capacity". We see no loss in slots. Capacity (a model must learn each
-# version of a word) was not measured here.
-#
 # **Step 2: write each byte as a visible character.** A vocabulary file has one merge on each line,
 # with a space between the two halves. If a half were itself a space or a line end, the file could
 # not be read. So OpenAI's code writes every byte as a character that can be seen. The 188 bytes
@@ -218,6 +173,14 @@ assert len(BYTE_OF) == 256, "no two bytes share a character"
 # The ids 0 to 255 are the bytes; after them comes one id for each merge.
 
 # %%
+from collections import Counter
+from pydoc_data.topics import topics
+
+from minigpt.tokenizer import bpe
+
+MANUAL = "\n".join(topics[name] for name in sorted(topics))
+
+
 def learn(text, n):
     """The first n merges of a text, or all whose pair occurs at least twice."""
     counts = Counter(map(spell, PATTERN.findall(text)))
@@ -271,6 +234,53 @@ for given in ("The dog's name: Rex!", "  spaces,\tTabs\n\nand CAPITALS  ", "naï
 broken_byte = [english.ids[CHARACTER_OF[0xEA]]]
 assert english.decode(broken_byte) == "\N{REPLACEMENT CHARACTER}", "no text, and no failure"
 
+# %% [markdown] tags=["deeper"]
+# ### What the pattern saves
+#
+# Does the pattern do what the paper says? We learn 1,000 merges from Python's manual three times:
+# from words that are cut at spaces only, from words of the pattern, and from words of the pattern
+# without its optional spaces. Then we count the tokens that join letters and punctuation, and the
+# tokens that the whole manual needs.
+
+# %%
+def mixed_tokens(words):
+    """Of 1,000 merges, those that join letter and punctuation mark; the tokens of the manual."""
+    counts = Counter(words)
+    merges = bpe.train(counts, 1000, suffix="", progress=False)
+    tokens = [left + right for left, right in merges]
+    beside = r"\p{L}[^\s\p{L}\p{N}]|[^\s\p{L}\p{N}]\p{L}"
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    cost = sum(n * len(bpe.merge(word, ranks)) for word, n in counts.items())
+    return [token for token in tokens if regex.search(beside, token)], cost
+
+
+print(f"the manual has {len(MANUAL):,} characters")
+
+# %%
+WITHOUT_SPACES = regex.compile(PATTERN.pattern.replace(" ?", ""))
+cuts = {
+    "at spaces": regex.findall(r" ?\S+|\s+(?!\S)|\s+", MANUAL),
+    "by the pattern": PATTERN.findall(MANUAL),
+    "without ` ?`": WITHOUT_SPACES.findall(MANUAL),
+}
+print("cut              mixed tokens of 1,000   tokens of the manual")
+learnt_from = {name: mixed_tokens(words) for name, words in cuts.items()}
+for name, (mixtures, total) in learnt_from.items():
+    print(f"{name:16} {len(mixtures):21} {total:22,}")
+(at_spaces, cost_at_spaces), (by_pattern, cost_by_pattern), (_, cost_without) = learnt_from.values()
+print("some of the mixed tokens:", "  ".join(at_spaces[:8]))
+allowed = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}
+assert len(at_spaces) > 40 and set(by_pattern) <= allowed, "the pattern leaves only 's and its kind"
+assert cost_without > 1.2 * cost_by_pattern, "the optional space saves tokens"
+assert cost_at_spaces < cost_by_pattern, "the mixed tokens save some too"
+
+# %% [markdown]
+# One token in twenty is such a mixture. The pattern allows only the seven English endings. The
+# optional space saves a quarter of the tokens. The rule against mixtures saves none: with them
+# *this* text is 1 % shorter. The paper calls mixtures "a sub-optimal allocation of limited
+# vocabulary slots and model capacity". We see no loss in slots. Capacity (a model must learn each
+# version of a word) was not measured here.
+
 # %% [markdown]
 # ## 3. A space is part of the word
 #
@@ -289,23 +299,8 @@ assert whole_text[: len(good)] == good, "the ids of the first prompt begin those
 assert whole_text[: len(with_space)] != with_space, "those of the prompt with a space do not"
 
 # %% [markdown]
-# In the ids of the manual, ` value` with its space is frequent. After a separate space token the
-# model would have to continue with `value` without a space. How often does that follow a space?
-
-# %%
-from itertools import pairwise
-
-manual_ids = english.encode(MANUAL)
-space = english.ids["Ġ"]
-after_space = Counter(right for left, right in pairwise(manual_ids) if left == space)
-print(f"[ value] stands {manual_ids.count(english.ids['Ġvalue'])} times in the manual;")
-print(f"of {after_space.total():,} tokens after a single space, "
-      f"{after_space[english.ids['value']]} are [value]")
-assert manual_ids.count(english.ids["Ġvalue"]) > 100, "with its space it is frequent"
-assert after_space[english.ids["value"]] == 0, "after a space token it never comes"
-
-# %% [markdown]
-# So a model that learns from these ids never sees `value` there. How badly does a model predict
+# After a separate space token a model has to continue with `value` without its space, which it
+# hardly ever saw. How badly does a model predict
 # what it has never seen? The reference model of lesson 11 has a tokenizer of this kind. We cut 40
 # new stories after 30 words, and measure the surprisal of the next word: once it brings its own
 # space, once the space is already the end of the prompt.
@@ -348,10 +343,27 @@ assert all(after > usual for usual, after in cost_of_word), "in each story it co
 assert after_space_token > usual + 10, "and by far"
 
 # %% [markdown]
-# **A prompt should end with a word, not with a space.**
+# **This is the surprise of the lesson: a prompt should end with a word, not with a space.**
 
+# %% [markdown] tags=["deeper"]
+# ### After a space token
+#
+# In the ids of the manual, ` value` with its space is frequent. After a separate space token the
+# model would have to continue with `value` without a space. How often does that follow a space?
 
-# %% [markdown]
+# %%
+from itertools import pairwise
+
+manual_ids = english.encode(MANUAL)
+space = english.ids["Ġ"]
+after_space = Counter(right for left, right in pairwise(manual_ids) if left == space)
+print(f"[ value] stands {manual_ids.count(english.ids['Ġvalue'])} times in the manual;")
+print(f"of {after_space.total():,} tokens after a single space, "
+      f"{after_space[english.ids['value']]} are [value]")
+assert manual_ids.count(english.ids["Ġvalue"]) > 100, "with its space it is frequent"
+assert after_space[english.ids["value"]] == 0, "after a space token it never comes"
+
+# %% [markdown] tags=["deeper"]
 # ## 4. Hangul: what a syllable costs
 #
 # Unicode has the 11,172 Korean syllables in the order of the dictionary, from 가 (U+AC00) to 힣
@@ -502,7 +514,7 @@ assert built_on > len(across) / 2, "later merges are built on them"
 # whole next syllable are the most frequent pair, it joins them. Such a token is allowed, and later
 # merges use it. And a model that writes tokens one by one may stop in the middle of a character.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. Check, and the trap
 #
 # The check is a round trip: text to ids and back, for one character in every 101, alone and all
@@ -559,7 +571,7 @@ for vocabulary in (english, korean):
         streamed = "".join(stream(vocabulary, any_ids))
         assert streamed == vocabulary.decode(any_ids), "token by token or at once: the same text"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. See it: where the cuts are
 #
 # One sentence, 고양이는 바다를 보았다 ("the cat looked at the sea"), in five vocabularies. Each bar
@@ -660,7 +672,7 @@ curve.set_title("What a new Korean paragraph costs")
 curve.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=3, fontsize="small")
 plot.save(curve_figure, "15_cost.png")
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library
 #
 # `GPT2Tokenizer` does the same, and remembers words that it has met before. Its ids equal ours. It
@@ -695,7 +707,7 @@ terminal = library.streaming()
 shown = [terminal.feed(i) for i in library.encode("고")] + [terminal.end()]
 assert shown == ["", "", "고", ""], "the library's stream waits too"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
 # - 50,257 = 256 bytes + 50,000 merges + `<|endoftext|>`. From which text the merges were learnt,
@@ -717,7 +729,17 @@ assert shown == ["", "", "고", ""], "the library's stream waits too"
 # - BERT, LLaMA and T5 cut text in other ways. Lesson 35 builds them, and may be read next.
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 9. To keep
+#
+# - GPT-2's tokenizer starts from the 256 bytes, so no text is unknown; a decoder that gets ids
+#   which are no text shows a replacement character, and never fails.
+# - A space belongs to the word behind it: `the` and ` the` are two tokens, and a prompt should not
+#   end with a space.
+# - What a language costs depends on the text from which the merges were learnt: without merges of
+#   its own, a Korean syllable is three tokens (section 4).
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/15_byte_level_bpe.py`: write `utf8(code)` without Python's help, and
 #    `certain(raw)`: how many of some bytes may be shown now. The file judges itself: run it.
@@ -727,5 +749,4 @@ assert shown == ["", "", "고", ""], "the library's stream waits too"
 #    group of 28 syllables that is cut in two, and after which of its members?
 
 # %%
-print(f"lesson 15: every check is happy ({len(text_codes):,} characters, "
-      f"{len(listing):,} tokens equal to the library's)")
+print("lesson 15: every check is happy")

@@ -8,7 +8,8 @@
 # words, and RoBERTa's masks that are drawn anew each time. At the end you will see where the heads
 # of a published BERT look.
 #
-# Reading: 55 minutes. Running: 50 to 120 seconds. Before it: lessons 03, 07, 08 and 13.
+# Reading: 25 minutes for the core, 90 minutes for all of it. Running: 50 to 120 seconds. Before it:
+# lessons 03, 07, 08 and 13.
 #
 # Papers: Devlin, Chang, Lee and Toutanova 2019 (BERT, arXiv 1810.04805), section 3.1 and appendix
 # C.2. Liu et al. 2019 (RoBERTa, arXiv 1907.11692), section 4.1. Clark et al. 2019 (arXiv
@@ -118,15 +119,6 @@ gpt_knows = np.array([np.nan, *(known_by_gpt(gpt, place) for place in range(1, T
 print("right at each place:", *gpt_knows.round(2))
 
 # %%
-places_figure, axes = plot.plt.subplots(figsize=(10, 4))
-axes.bar(range(T), gpt_knows, color="tab:blue")
-axes.axhline(1 / 8, color="gray", linestyle="--", label="guessing one of eight words")
-axes.set_xticks(range(T), TEMPLATE, rotation=40, ha="right")
-axes.set(ylabel="right", ylim=(0, 1.05), title="What GPT knows, from left to right")
-axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-plot.save(places_figure, "26_left_only.png")
-
-# %%
 LATER, EARLIER, NOTHING = [0, 3, 4], [10, 11, 14], [8]  # places, by the text that decides them
 print(f"GPT: decided by the earlier text {gpt_knows[EARLIER].mean():.0%}, "
       f"by the later text {np.nanmean(gpt_knows[LATER]):.0%}, by nothing {gpt_knows[8]:.0%}")
@@ -135,7 +127,20 @@ assert np.nanmax(gpt_knows[LATER]) < 0.25, "what is decided later, it can only g
 
 # %% [markdown]
 # No training will help: the words that decide are behind a mask (lesson 03). Let us take it away.
-#
+
+# %% [markdown] tags=["deeper"]
+# ### What GPT knows, drawn
+
+# %%
+places_figure, axes = plot.plt.subplots(figsize=(10, 4))
+axes.bar(range(T), gpt_knows, color="tab:blue")
+axes.axhline(1 / 8, color="gray", linestyle="--", label="guessing one of eight words")
+axes.set_xticks(range(T), TEMPLATE, rotation=40, ha="right")
+axes.set(ylabel="right", ylim=(0, 1.05), title="What GPT knows, from left to right")
+axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+plot.save(places_figure, "26_left_only.png")
+
+# %% [markdown]
 # ## 2. The difference in five questions
 #
 # All relatives of GPT differ in a few places. These five questions find them.
@@ -151,14 +156,9 @@ assert np.nanmax(gpt_knows[LATER]) < 0.25, "what is decided later, it can only g
 # Such a model is called a *masked language model*. The first change forces the second. If each
 # token sees all tokens, it sees the next one too, and to predict it would be to copy it. So BERT
 # *covers* some words and predicts those.
-#
-# Everything else is GPT-1: the same block, with LayerNorm at the same places. BERT adds a LayerNorm
-# behind the tables, a small head, and two things for pairs of texts: *segments* (one vector is
-# added to each token of the first text, another one to those of the second), and a second task
-# (section 10).
-#
-# Who sees whom is a claim, and we can test it. We change one word of a text and look which hidden
-# states move. Our small BERT is the class `RoBERTa` of the library: the same blocks without the
+
+# %% [markdown]
+# Our small BERT is the class `RoBERTa` of the library: the same blocks without the
 # second segment and the second task. (RoBERTa also has other tokens, byte by byte, longer pieces of
 # text, and another setting of Adam. None of these is used here.)
 
@@ -168,6 +168,17 @@ from minigpt.models.family.roberta import RoBERTa, RoBERTaConfig
 bert = RoBERTa(RoBERTaConfig(**SIZES), seed=0)
 more = [name for name, _ in bert.named_parameters() if name.startswith(("ln_embed", "words"))]
 print("what GPT-1 does not have:", ", ".join(more[:4]), "...")
+
+# %% [markdown] tags=["deeper"]
+# ### Who sees whom, tested
+#
+# Everything else is GPT-1: the same block, with LayerNorm at the same places. BERT adds a LayerNorm
+# behind the tables, a small head, and two things for pairs of texts: *segments* (one vector is
+# added to each token of the first text, another one to those of the second), and a second task
+# (section 10).
+#
+# Who sees whom is a claim, and we can test it. We change one word of a text and look which hidden
+# states move.
 
 # %%
 def who_sees_whom(model, ids):
@@ -224,18 +235,6 @@ seen, targets = cover(NEW[:1], np.random.default_rng(1))
 for name, row in (("the text", NEW[0]), ("seen", seen[0]), ("predicted", targets[0])):
     print(f"{name:10}", " ".join("." if i == IGNORED else VOCABULARY[i] for i in row))
 
-# %%
-many = texts(20_000, np.random.default_rng(2))
-many_seen, many_targets = cover(many, np.random.default_rng(3))
-chosen = many_targets != IGNORED
-masked_share = (many_seen == MASK).mean()
-kept_share = (many_seen == many)[chosen].mean()
-print(f"of all words: chosen {chosen.mean():.1%}, `_mask_` {masked_share:.1%}")
-print(f"of the chosen: unchanged {kept_share:.1%} (10 %, and random words that are the same)")
-assert chosen.mean() == 2 / 16, "2 of 16 words: 15 % of 16, rounded"
-assert abs(masked_share - 0.8 * 2 / 16) < 0.002, "80 % of the chosen become the mask"
-assert abs(kept_share - (0.1 + 0.1 / (V - 1))) < 0.01, "10 % stay"
-
 # %% [markdown]
 # Now the same training as before: the same blocks, texts, updates and rate.
 
@@ -246,10 +245,7 @@ def covered_words(step, seed=0, **recipe):
     return cover(texts(B, rng), rng, **recipe)
 
 
-n_gpt = next_words(0)[1].size
-n_bert = int((covered_words(0)[1] != IGNORED).sum())
-print(f"predictions in one update: GPT {n_gpt}, BERT {n_bert}")
-assert (n_gpt, n_bert) == (B * 15, B * 2), "15 of 16 words teach GPT, and 2 of 16 BERT"
+print("BERT predicts", int((covered_words(0)[1] != IGNORED).sum()), "words in one update")
 
 # %%
 bert_losses = train(bert, covered_words)
@@ -283,8 +279,26 @@ assert bert_knows[8] < 0.25, "what nothing decides, BERT can only guess too"
 
 # %% [markdown]
 # The place remains a guess for both. BERT has not become cleverer; it has been shown more.
+
+# %% [markdown] tags=["deeper"]
+# ### The rule, counted
+
+# %%
+many = texts(20_000, np.random.default_rng(2))
+many_seen, many_targets = cover(many, np.random.default_rng(3))
+chosen = many_targets != IGNORED
+masked_share = (many_seen == MASK).mean()
+kept_share = (many_seen == many)[chosen].mean()
+print(f"of all words: chosen {chosen.mean():.1%}, `_mask_` {masked_share:.1%}")
+print(f"of the chosen: unchanged {kept_share:.1%} (10 %, and random words that are the same)")
+assert chosen.mean() == 2 / 16, "2 of 16 words: 15 % of 16, rounded"
+assert abs(masked_share - 0.8 * 2 / 16) < 0.002, "80 % of the chosen become the mask"
+assert abs(kept_share - (0.1 + 0.1 / (V - 1))) < 0.01, "10 % stay"
+
+# %% [markdown] tags=["deeper"]
+# ### What it is not made for, and how many words teach
 #
-# **What it is not made for.** BERT gives the probability of one word, given all others. It does not
+# BERT gives the probability of one word, given all others. It does not
 # give the probability of a text, and it was not trained to continue one, where nothing stands at
 # the right yet.
 #
@@ -294,12 +308,37 @@ assert bert_knows[8] < 0.25, "what nothing decides, BERT can only guess too"
 # 70 % of the held-out words, and a masked model 21 % with 15 % covered, and 53 % with 30 % or 45 %
 # covered (`benchmarks/masked.py`: one seed). A guess at the reason is the number of predictions.
 # This comparison does not show it: with more covered words, each prediction also sees less.
-#
+
+# %%
+n_gpt = next_words(0)[1].size
+n_bert = int((covered_words(0)[1] != IGNORED).sum())
+print(f"predictions in one update: GPT {n_gpt}, BERT {n_bert}")
+assert (n_gpt, n_bert) == (B * 15, B * 2), "15 of 16 words teach GPT, and 2 of 16 BERT"
+
+# %% [markdown]
 # ## 4. Backward: from one word to sixteen
 #
 # The head stands on the hidden states. (In BERT a linear map, a GELU and a LayerNorm come first;
 # lessons 05 and 06 have their backward passes.) The new piece is that only covered places count:
 # we take their states out, and the others have no part in the loss.
+
+# %% [markdown]
+# **Collapse.** Let M be the set of covered places, n their number, and $p_t$ the probabilities at
+# place t. The loss and its gradient are
+#
+# $$
+# L = -\frac{1}{n} \sum_{t \in M} \log p_{t, x_t}
+# $$
+#
+# $$
+# \frac{\partial L}{\partial z_t} = \frac{1}{n} (p_t - \text{onehot}(x_t)) \text{ for } t \in M,
+# \qquad 0 \text{ elsewhere}
+# $$
+#
+# That is the cross-entropy of lesson 02 with targets of -100 elsewhere: no new operation is needed.
+
+# %% [markdown] tags=["deeper"]
+# ### Line by line
 #
 # Small sizes: seven places, three of them covered, width 3, five words.
 
@@ -344,20 +383,8 @@ places, words = np.array([1, 4, 5]), np.array([0, 3, 3])
 place_results = lines.check(at_places, at_places_backward, h, w, bias, places, words)
 assert all(result.error < 1e-8 for result in place_results), "every line is right"
 
-# %% [markdown]
-# **Collapse.** Let M be the set of covered places, n their number, and $p_t$ the probabilities at
-# place t. The loss and its gradient are
-#
-# $$
-# L = -\frac{1}{n} \sum_{t \in M} \log p_{t, x_t}
-# $$
-#
-# $$
-# \frac{\partial L}{\partial z_t} = \frac{1}{n} (p_t - \text{onehot}(x_t)) \text{ for } t \in M,
-# \qquad 0 \text{ elsewhere}
-# $$
-#
-# That is the cross-entropy of lesson 02 with targets of -100 elsewhere: no new operation is needed.
+# %% [markdown] tags=["deeper"]
+# ### Targets of -100 are the same
 
 # %%
 with_ignored = np.full(7, IGNORED)
@@ -371,7 +398,9 @@ print(f"loss with all rows and targets of -100: {loss:.6f}; with three rows: {pi
 assert np.array_equal(np.flatnonzero(np.abs(dz).sum(axis=-1)), places), "only covered places"
 assert abs(loss - picked_loss) < 1e-12, "one and the same loss"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
+# ### Where the gradient of one word arrives
+#
 # So at the head the gradient is zero at all places but the covered ones. What happens to it on the
 # way back? Each attention sends it from a query to all keys that the query sees. The table of
 # positions has one row for each place, so the gradient of that row is what has arrived there. We
@@ -407,7 +436,7 @@ plot.save(reached_figure, "26_gradient.png")
 # The gradient of one covered word reaches all sixteen places, and most of all the second colour,
 # where its answer stands. That is how BERT learns from words that it does not predict.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. Check, and the trap
 #
 # The whole model is checked like every model of the library, with `gradcheck.check_model`.
@@ -450,7 +479,7 @@ assert loss_of_all < 0.5 * loss_of_covered, "the mean of all words hides those t
 # For the same reason a masked loss cannot be compared with a GPT's loss, and exp(loss) of BERT is
 # no perplexity of a text (lesson 02): its words are not given one after the other.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. In the library
 #
 # `minigpt.data.objectives.masked` is the function `cover`, and the head's loss is the one above.
@@ -489,7 +518,7 @@ print(f"the rest, {rest:,}: a LayerNorm, the head of words, the pooler and the h
 assert (base.n_layer, base.n_embd) == (12, 768), "GPT-1's depth and width"
 assert rest < 0.02 * bert_numbers, "the small parts are small"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. What each part of the recipe teaches
 #
 # Why are 10 % of the chosen words kept, and 10 % replaced by random ones? The paper's reason:
@@ -586,7 +615,7 @@ assert random_alone[2].min() > staying[2].max() + 0.2, "random words alone do no
 # stay are for is our guess. The paper reports small differences between recipes after fine-tuning
 # (appendix C.2, table 8). We fine-tuned no model.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. RoBERTa: masks drawn anew
 #
 # BERT's data were covered once, before the training: each text was stored with ten different masks
@@ -623,7 +652,7 @@ assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less ab
 # new masks "comparable or slightly better" (table 1). RoBERTa also has larger batches (section
 # 4.3), more text and longer training; with the last two its results rise (section 5).
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 9. A real BERT
 #
 # all-MiniLM-L6-v2 is a published BERT: six blocks of width 384, with twelve heads each. It was
@@ -766,7 +795,7 @@ assert np.abs(cosines[:2, 2]).max() < 0.1, "the third is like neither"
 # The first two have no word in common, and are alike; the third is like neither.
 # `minigpt similar minilm notes.txt "how do I train a model?"` searches in this way.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 10. Paper and code
 #
 # - **Next-sentence prediction.** BERT also learns whether the second text of a pair follows the
@@ -793,7 +822,16 @@ assert np.abs(cosines[:2, 2]).max() < 0.1, "the third is like neither"
 #   batches of 8,000 are not tried.
 
 # %% [markdown]
-# ## 11. Exercises
+# ## 11. To keep
+#
+# - A GPT sees the left, BERT both sides: what the later text decides, no GPT can know.
+# - Who sees all must not predict what it sees: so BERT covers 15 % of the words, most of them by a
+#   mask, and only these are predicted.
+# - The loss is cross-entropy with targets of -100 elsewhere; from one covered word the gradient
+#   reaches every place of the text.
+
+# %% [markdown]
+# ## 12. Exercises
 #
 # 1. `exercises/26_next_sentence.py`: the backward of the pooler and its two scores.
 # 2. `exercises/26_find_the_bug.py`: a covering that teaches nothing.
