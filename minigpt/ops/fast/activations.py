@@ -85,14 +85,13 @@ def _relu(x, out, slope):
 
 def _silu(x, out, slope):
     """out = x s,   s = 1 / (1 + exp(-x));   slope = s + out (1 - s)"""
-    e = np.abs(x)
-    np.negative(e, out=e)
-    np.exp(e, out=e)
-    s = np.where(x < 0, e, 1)
-    e += 1
-    s /= e
-    np.multiply(x, s, out=out)
+    z = np.negative(x)
+    with np.errstate(over="ignore"):  # far below 0 it is infinite, and s is 0
+        np.exp(z, out=z)
+    z += 1
+    np.divide(x, z, out=out)
     if slope is not None:
+        s = np.divide(1, z, out=z)
         np.subtract(1, s, out=slope)
         slope *= out
         slope += s
