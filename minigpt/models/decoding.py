@@ -39,7 +39,10 @@ def step(model, past: list, n_tokens: int) -> Callable[[np.ndarray], Array]:
     of_keys_and_values = all(type(one) is Past for one in past)  # a graph would not update anything else
     if model.device == "cuda" and of_keys_and_values and n_tokens >= LEAST:
         return RecordedStep(model, past, plain)
-    return plain
+    quick = model.token_step(past) if n_tokens else ""
+    if isinstance(quick, str):
+        return plain
+    return lambda ids: quick(ids) if quick.takes(ids) else plain(ids)
 
 
 class RecordedStep:

@@ -165,6 +165,13 @@ class LanguageModel(SavedModel, TaskBody):
         logits, _ = ops.linear_forward(last, self.head.value.T)
         return logits
 
+    def token_step(self, past: list[Past]) -> Any:
+        """A quicker `next_logits` for one token of one text, which goes on with this past; or the reason why not
+
+        `takes(ids)` of it says whether it computes the logits of a call.
+        """
+        return f"{type(self).__name__} has no quicker step"
+
     def scores_of(self, h: Array) -> Array:
         """h (B,T,C), hidden states -> scores (B,T,V): what the head tells from them"""
         logits, _ = ops.linear_forward(h, self.head.value.T)

@@ -29,7 +29,7 @@ table.register("fast", fast)
 table.register("cuda", cuda)
 
 use, using, explain, tracing = table.use, table.using, table.explain, table.tracing
-repeating = table.repeating
+repeating, is_default = table.repeating, table.is_default
 names = tuple(table.docs)  # every operation that is a pair
 functions = table.functions  # entries that are no pairs
 composites = tuple(reference.COMPOSITES)
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> Callable[..., Any]: ...  # what the two lines above add
 
 __all__ = [
-    "IGNORED", "Key", "arrays", "causal_mask", "composites", "explain", "functions", "ledger", "merge_heads", "names",
-    "nbytes", "primitives", "repeating", "split_heads", "tracing", "use", "using",
+    "IGNORED", "Key", "arrays", "causal_mask", "composites", "explain", "functions", "is_default", "ledger",
+    "merge_heads", "names", "nbytes", "primitives", "repeating", "split_heads", "tracing", "use", "using",
     *functions, *(f"{op}_{way}" for op in names for way in ("forward", "backward")),
 ]  # fmt: skip

@@ -129,6 +129,10 @@ class Table:
         finally:
             self.use(*before)
 
+    def is_default(self) -> bool:
+        """Is the choice that of `use()`, and are no calls traced? Then an operation need not be called through here."""
+        return not self._current and self._calls is None
+
     def _named(self, name: str) -> Implementation:
         if name not in self._implementations:
             known = ", ".join(self._implementations)

@@ -14,12 +14,13 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError, check_number
-from minigpt.models.family import rotary
+from minigpt.models.family import rotary, token_step
 from minigpt.models.family.forms import Form
 from minigpt.models.family.layers import RMSNorm
 from minigpt.models.family.published import PublishedConfig
 from minigpt.models.family.published_model import PublishedModel
 from minigpt.models.family.rotary import Turns
+from minigpt.models.family.token_step import TokenStep
 from minigpt.models.token_ids import as_array, check_ids, last_state, text_places
 from minigpt.nn import Cache, Embedding, Module, Past
 from minigpt.ops.random_keys import Key, fold
@@ -223,6 +224,10 @@ class Decoder(PublishedModel):
         """As `LanguageModel.next_logits`. Raises InputError for a file without its head too."""
         self.check_words()
         return super().next_logits(ids, past, **inputs)
+
+    def token_step(self, past: list[Past]) -> TokenStep | str:
+        """As `LanguageModel.token_step`."""
+        return token_step.problem(self, past) or TokenStep(self, past)
 
     @property
     def tells_words(self) -> bool:
