@@ -156,12 +156,29 @@ def entity(word: str, first: int, kind: str) -> dict[str, Any]:
 RELATED = {"guid": "klue-re-v1_dev_00000", "sentence": "톰은 서울에 산다.", "subject_entity": entity("톰", 0, "PER"),
            "object_entity": entity("서울", 3, "LOC"), "label": "per:place_of_residence", "source": "a"}  # fmt: skip
 
+NOTE = "## 문장 구분자 : \\n\\n\n"  # as KLUE's files begin
+TAGS = tuple(f"{prefix}-{name}" for name in ("PS", "LC", "OG", "DT", "TI", "QT") for prefix in "BI") + ("O",)
 OTHERS = {
     "klue_re": Published("klue-re-v1.1_dev.json", pretty([
         RELATED, RELATED | {"subject_entity": entity("서울", 3, "LOC"), "object_entity": entity("톰", 0, "PER"),
                             "label": "no_relation"}]),
         [Example(("<subj>톰</subj>은 <obj>서울</obj>에 산다.",), 16),
          Example(("<obj>톰</obj>은 <subj>서울</subj>에 산다.",), 0)], RELATIONS, "micro_f1"),
+    "klue_ner": Published("klue-ner-v1.1_dev.tsv",
+                          f"{NOTE}## klue-ner-v1_dev_00000-wikitree\t<톰:PS>은 <서울:LC>에 산다.\n"
+                          + tsv(("톰", "B-PS"), ("은", "O"), (" ", "O"), ("서", "B-LC"), ("울", "I-LC"))
+                          + "\n## klue-ner-v1_dev_00001-wikitree\t춥다\n" + tsv(("춥", "O"), ("다", "O")),
+                          [Example(("톰", "은", " ", "서", "울"), ("B-PS", "O", "B-LC", "I-LC")),
+                           Example(("춥", "다"), ("O", "O"))], TAGS, "entity_macro_f1"),
+    "klue_dp": Published("klue-dp-v1.1_dev.tsv",
+                         f"{NOTE}## klue-dp-v1_dev_00000_wikitree\t톰은 산다.\n"
+                         + tsv(("1", "톰은", "톰 은", "NNP+JX", "2", "NP_SBJ"),
+                               ("2", "산다.", "살 ㄴ다 .", "VV+EF+SF", "0", "VP")) + "\n",
+                         [Example(("톰은", " ", "산다."), ("1:NP_SBJ", "0:VP"))], ("0:VP", "1:NP_SBJ"), "las_macro_f1"),
+    "conll": Published("eng.testa", "-DOCSTART- -X- -X- O\n\nTom NNP I-NP B-PER\nFox NNP I-NP I-PER\nran VBD I-VP O\n"
+                       "\nRome NNP I-NP B-LOC\n",
+                       [Example(("Tom", " ", "Fox", " ", "ran"), ("B-PER", "I-PER", "O")),
+                        Example(("Rome",), ("B-LOC",))], ("B-LOC", "B-PER", "I-PER", "O"), "entity_f1"),
     "race": Published("high1.txt", lines(ARTICLE), ASKED),
     "race_lines": Published("high.jsonl", lines(*({"example_id": "high1.txt", "article": ARTICLE["article"],
                                                    "question": question, "options": options, "answer": answer}
@@ -203,15 +220,7 @@ TEXTS = {  # how each begins
 
 FILES = TABLES | OTHERS | TEXTS
 
-NOTE = "## 문장 구분자 : \\n\\n\n"  # as KLUE's files begin
 UNSUPPORTED = {
-    "klue_ner": Published("klue-ner-v1.1_dev.tsv",
-                          f"{NOTE}## klue-ner-v1_dev_00000\t<톰:PS>은 <서울:LC>에 산다.\n"
-                          + tsv(("톰", "B-PS"), ("은", "O"), (" ", "O"), ("서", "B-LC"), ("울", "I-LC")), []),
-    "klue_dp": Published("klue-dp-v1.1_dev.tsv",
-                         f"{NOTE}## klue-dp-v1_dev_00000\t톰은 산다.\n"
-                         + tsv(("1", "톰은", "톰 은", "NNP+JX", "2", "NP_SBJ"),
-                               ("2", "산다.", "살 ㄴ다 .", "VV+EF+SF", "0", "VP")), []),
     "klue_wos": Published("wos-v1.1_dev.json", pretty([{"guid": "wos-v1_dev_00000", "domains": ["관광"], "dialogue": [
         {"role": "user", "text": "공원을 찾아요.", "state": ["관광-종류-공원"]}]}]), []),
 }  # fmt: skip

@@ -271,6 +271,8 @@ def difference(theirs, ours, ids) -> float:
     errors = [error(own[seen], states[seen])]
     if kind.endswith("ForSequenceClassification"):
         errors.append(error(ours.label_scores(ids, **more), out.logits.detach().numpy()))
+    elif kind.endswith("ForTokenClassification"):
+        errors.append(error(ours.token_scores(ids, **more), out.logits.detach().numpy()))
     elif kind.endswith("NextSentencePrediction"):
         errors.append(error(ours.sentence_scores(ids), out.logits.detach().numpy()))
     elif kind == "ElectraForPreTraining":

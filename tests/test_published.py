@@ -37,6 +37,7 @@ from minigpt.files import json_items as json_module
 from minigpt.files.json_items import json_items
 from minigpt.files.text_lines import lines_to_the_last, text_lines
 
+WITHOUT_A_COLUMN = ("cola", "scitail", "cbt", "klue_ner", "klue_dp", "conll")  # whose labels have a name
 TO_LEARN = [name for name in FILES if LAYOUTS[name].kind in KINDS]
 
 
@@ -97,7 +98,7 @@ def test_windows_writes_the_same_files(write, name):
             assert list(LAYOUTS[name].read(path, True)) == file.items
 
 
-@pytest.mark.parametrize("name", [name for name in TO_LEARN if name not in ("cola", "scitail", "cbt")])
+@pytest.mark.parametrize("name", [name for name in TO_LEARN if name not in WITHOUT_A_COLUMN])
 def test_what_is_predicted_needs_no_answers(write, name):
     """A column of labels that is not there, or a key of answers."""
     file = FILES[name]
@@ -460,7 +461,7 @@ def test_what_is_known_but_not_supported_is_refused_by_its_name(write, model, ca
         assert main([*words, "--device", "cpu"]) == 2
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and f"{path} is a file of {name}, {layouts.UNSUPPORTED[name].form}" in said, said
-        assert "there are klue_nli, klue_sts, klue_ynat, klue_re, and its MRC, which is read as squad" in said
+        assert "klue_nli, klue_sts, klue_ynat, klue_re, klue_ner, klue_dp, and its MRC, which is read as squad" in said
 
 
 def test_translations_are_two_files(write, model, capsys):

@@ -4,12 +4,14 @@ Every task is given to the model in the same way: texts between three special to
 stand there, in which order; cutting, padding and drawing are the same for all four.
 """
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from minigpt.data.examples import Example
+from minigpt.data.examples import TAGGING, Example
+from minigpt.data.units import NOWHERE, tokens_of
 from minigpt.errors import InputError
 from minigpt.tokenizer import Tokenizer
 
@@ -118,12 +120,16 @@ TRANSFORMATIONS = {
 
 
 class Encoded(NamedTuple):
-    """One sequence: its ids; the names of its parts, and where each ends; how many tokens had no place."""
+    """One sequence: its ids; the names of its parts, and where each ends; how many tokens had no place.
+
+    places: of a tagging, (2,U): in which token each unit begins, and in which it ends.
+    """
 
     ids: list[int]
     names: tuple[str, ...]
     ends: tuple[int, ...]
     cut: int
+    places: np.ndarray | None = None
 
     @property
     def n_special(self) -> int:
@@ -160,6 +166,25 @@ def encode(parts: Sequence[Part], tokenizer: Tokenizer, room: int) -> Encoded:
     return Encoded(ids, names, tuple(ends), cut)
 
 
+def encode_units(units: Sequence[str], tokenizer: Tokenizer, room: int) -> Encoded:
+    """The sequence of a sentence whose units have labels: start, sentence, extract, in at most `room` tokens.
+
+    What is too long loses its end; the places of units without a token are NOWHERE. Raises InputError for a sentence
+    without tokens.
+    """
+    special = special_ids(tokenizer)
+    before, behind = special[START], special[EXTRACT]
+    ids, places = tokens_of(units, tokenizer)
+    kept = max(0, room - len(before) - len(behind))
+    if not ids[:kept]:
+        raise InputError(f"the sentence {''.join(units)[:60]!r} has no token in this vocabulary, or no room")
+    places[:, places[1] >= kept] = NOWHERE
+    places[places != NOWHERE] += len(before)
+    whole = [*before, *ids[:kept], *behind]
+    ends = (len(before), len(whole) - len(behind), len(whole))
+    return Encoded(whole, (START, "sentence", EXTRACT), ends, max(0, len(ids) - kept), places)
+
+
 def _ids(part: Part, tokenizer: Tokenizer) -> list[int]:
     """The ids of a text. Raises InputError for one without tokens."""
     assert part.text is not None, "it is no special token"
@@ -181,28 +206,71 @@ def _shorten(pieces: list[list[int]], excess: int) -> None:
         excess -= n
 
 
+class EncodedExamples(Sequence[list[Encoded]]):
+    """The sequences of many examples, made anew whenever one is asked for: in memory are numbers alone.
+
+    Lists and tuples would take five times as much.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = array("i")  # of each sequence: which names, how many cut, ends, ids, and places
+        self._begins = array("q")  # of each sequence among the numbers
+        self._names: list[tuple[str, ...]] = []
+        self.n_sequences = 0  # of an example
+
+    def append(self, example: Sequence[Encoded]) -> None:
+        """Keep the sequences of one more example."""
+        self.n_sequences = len(example)
+        for one in example:
+            if one.names not in self._names:
+                self._names.append(one.names)
+            self._begins.append(len(self._numbers))
+            self._numbers.extend([self._names.index(one.names), one.cut, *one.ends, *one.ids])
+            if one.places is not None:
+                self._numbers.extend(one.places.ravel().tolist())
+
+    def __len__(self) -> int:
+        return len(self._begins) // max(1, self.n_sequences)
+
+    def __getitem__(self, i):
+        first = range(len(self))[i] * self.n_sequences
+        return [self._sequence(k) for k in range(first, first + self.n_sequences)]
+
+    def _sequence(self, k: int) -> Encoded:
+        end = self._begins[k + 1] if k + 1 < len(self._begins) else len(self._numbers)
+        which, cut, *numbers = self._numbers[self._begins[k] : end]
+        names = self._names[which]
+        ends = tuple(numbers[: len(names)])
+        behind = len(names) + ends[-1]
+        places = np.array(numbers[behind:], np.int32).reshape(2, -1) if len(numbers) > behind else None
+        return Encoded(numbers[len(names) : behind], names, ends, cut, places)
+
+
 def encode_all(
     examples: Sequence[Example],
     transformation: str,
     tokenizer: Tokenizer,
     room: int,
-) -> list[list[Encoded]]:
+) -> EncodedExamples:
     """The sequences of each example: one, two, or one for each candidate.
 
-    transformation: one of TRANSFORMATIONS; room: the most tokens of a sequence. Raises InputError, with the number of
-    the example, for one that cannot be encoded, and for one with more or fewer candidates than the first.
+    transformation: one of TRANSFORMATIONS, or TAGGING; room: the most tokens of a sequence. Raises InputError, with the
+    number of the example, for one that cannot be encoded, and for one with more or fewer candidates than the first.
     """
-    transform = TRANSFORMATIONS[transformation]
-    encoded = []
+    encoded = EncodedExamples()
     for number, example in enumerate(examples, 1):
         try:
-            sequences = [encode(parts, tokenizer, room) for parts in transform(example)]
+            if transformation == TAGGING:
+                sequences = [encode_units(example.texts, tokenizer, room)]
+            else:
+                parts_of_each = TRANSFORMATIONS[transformation](example)
+                sequences = [encode(parts, tokenizer, room) for parts in parts_of_each]
         except (InputError, ValueError) as error:
             raise InputError(f"example {number}: {error}") from error
-        encoded.append(sequences)
-        if len(sequences) != len(encoded[0]):
-            given = f"{len(sequences)} candidates, and example 1 has {len(encoded[0])}"
+        if len(sequences) != (encoded.n_sequences or len(sequences)):
+            given = f"{len(sequences)} candidates, and example 1 has {encoded.n_sequences}"
             raise InputError(f"example {number} has {given}: give every example as many")
+        encoded.append(sequences)
     return encoded
 
 

@@ -7,14 +7,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minigpt.data.examples import KINDS, Example, Task, check_task
+from minigpt.data.examples import KINDS, TAGGING, Example, Task, check_task
 from minigpt.data.label_checks import NO_GOLD, check_labels, unusual_labels
 from minigpt.data.published.layout import Column, Layout
 from minigpt.data.published.layouts import LAYOUTS
+from minigpt.data.published.own_reader import read_by_its_own
 from minigpt.data.published.recognition import (
     ANSWERS,
     TAKEN_BY,
@@ -23,6 +23,7 @@ from minigpt.data.published.recognition import (
     check_supported,
     open_it,
     recognise,
+    unknown_layout,
 )
 from minigpt.data.tables import Table, read_table, shown
 from minigpt.errors import InputError
@@ -33,11 +34,13 @@ ROLES = {
     "entailment": ("premise", "hypothesis", "label"),
     "similarity": ("a", "b", "label", "score"),
     "choice": ("context", "question", "choice1", "choice2", "label"),
+    TAGGING: (),  # no table
 }
 NAMES = [name for name, layout in LAYOUTS.items() if layout.kind in KINDS]  # of published sets of labelled examples
 TEXTS = ("text", "premise", "hypothesis", "a", "b", "context", "question")
 CHOICE = r"choice[1-9]\d?"
 NUMBER = r"\d+(\.\d*)?(e-\d+)?"
+
 
 class Columns(NamedTuple):
     """Where in a row the parts of an example stand."""
@@ -77,7 +80,7 @@ def read(
     path = Path(path)
     layout = _layout(path, task, columns or {}, labelled, say)
     if layout.read is not None:
-        return _with_its_own_reader(path, layout, columns or {}, labels, labelled, limit)
+        return read_by_its_own(path, layout, columns or {}, labels, labelled, say, limit)
     table = read_table(path, layout.header, _numbers(columns or {}), _usual_names(layout), layout.broken and labelled)
     where = _columns(path, layout, table, labelled)
     if labels and where.answer != "label":
@@ -103,29 +106,6 @@ def read(
     judged = Task(layout.kind, known, _metric(layout, where.answer, known))
     check_task(judged)
     return judged, examples
-
-
-def _with_its_own_reader(
-    path: Path,
-    layout: Layout,
-    columns: Mapping[str, str],
-    labels: Sequence[str] | None,
-    labelled: bool,
-    limit: int | None,
-) -> tuple[Task, list[Example]]:
-    """The task and the examples of a file that is no table."""
-    known = tuple(layout.names.values())
-    if columns or (labels and not known):
-        raise InputError(f"{path}: expected {layout.form}, which has no columns and no labels: leave them out")
-    if labels and tuple(labels) != known:
-        has = f"{len(known)} labels, {', '.join(known[:2])}, ..."
-        raise InputError(f"{path}: expected the labels {', '.join(labels[:9])}, and the file has {has}")
-    assert layout.read is not None, "it has a reader of its own"
-    examples = list(islice(layout.read(path, labelled), limit))
-    numbers = sorted({len(example.choices) for example in examples})
-    if len(numbers) > 1:
-        raise InputError(f"{path}: some examples have {numbers[0]} choices and some {numbers[-1]}: give each the same")
-    return Task(layout.kind, known, layout.metric or "accuracy"), examples
 
 
 def _metric(layout: Layout, answer: str, labels: Sequence[str]) -> str:
@@ -159,17 +139,21 @@ def _layout(
     for role in columns:
         further_choice = layout.kind == "choice" and re.fullmatch(CHOICE, role)
         if role not in roles and not further_choice:
-            raise InputError(f"column {columns[role]!r} for {role!r}: {task} has {', '.join(roles)}")
+            raise InputError(f"column {columns[role]!r} for {role!r}: {task} has {', '.join(roles) or 'no columns'}")
     if task in KINDS and not columns:
         name = _recognised(path, task, labelled)
         if name is not None:
             say(f"{path} is read as {name}; if it is not, say --task, or --columns")
             return LAYOUTS[name]
+        if task == TAGGING:
+            raise unknown_layout(path, (task,))
     return layout._replace(columns={**layout.columns, **columns})
 
 
 def has_usual_columns(path: Path, kind: str, labelled: bool = True) -> bool:
     """Is this a table whose columns are called as in ROLES?"""
+    if not ROLES[kind]:
+        return False
     there = set(open_it(path).first)
     usual = {role for role in ROLES[kind] if role in TEXTS and role != "question"}
     if kind == "choice":

@@ -5,14 +5,16 @@
 
 import math
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from minigpt.data.examples import Task, check_task
+from minigpt.data.examples import TAGGING, Task, check_task
 from minigpt.errors import InputError
+from minigpt.evaluation import tags
 
 Interval = tuple[float, float]  # low and high
 NORMAL_95 = 1.96  # 95 % of a normal distribution lie within so many standard deviations of its mean
@@ -129,11 +131,13 @@ def pearson(predictions: Any, answers: Any) -> float:
 
 
 def judge(task: Task, predictions: Any, answers: Any) -> float:
-    """The measure that the task names, of predictions (N,) and answers (N,).
+    """The measure that the task names, of predictions (N,) and answers (N,); of a tagging, N lists of names of labels.
 
     Raises InputError for an unknown measure, and where predictions and answers differ in shape, or are empty.
     """
     check_task(task)
+    if task.kind == TAGGING:
+        return tags.judge(task.metric, predictions, answers)
     measures: dict[str, Callable[[Any, Any], float]] = {
         "accuracy": accuracy,
         "f1": partial(f1, positive=task.positive),
@@ -150,8 +154,12 @@ def best_constant(task: Task, train: Any, answers: Any) -> tuple[Any, float]:
     """The answer that is best by the task's measure if given always; and what it scores on other examples.
 
     train (N,), answers (M,): the right answers of the examples that it is chosen on, and of those it is judged on. Of
-    scores it is their mean. A constant has no correlation: where the measure is one, it scores 0.
+    scores it is their mean. A constant has no correlation: where the measure is one, it scores 0. Of a tagging it is
+    the most frequent label.
     """
+    if task.kind == TAGGING:
+        ((name, _),) = Counter(name for sentence in train for name in sentence).most_common(1)
+        return task.labels.index(name), judge(task, [[name] * len(sentence) for sentence in answers], answers)
     train = np.asarray(train)
     answers = np.asarray(answers)
     if task.scored:
@@ -168,6 +176,11 @@ def interval(task: Task, predictions: Any, answers: Any) -> Interval:
         n = len(answers)
         right = accuracy(predictions, answers) * n
         return wilson(right, n)
+    if task.kind == TAGGING:
+        _, counts = tags.counts_of(task.metric, predictions, answers)
+        reduce = tags.MEASURES[task.metric].reduce
+        every = np.arange(len(counts))
+        return bootstrap(lambda drawn, _: reduce(counts[drawn].sum(axis=0)), every, every)
     return bootstrap(partial(judge, task), predictions, answers)
 
 
@@ -260,10 +273,10 @@ def confusion_table(labels: Sequence[str], matrix: np.ndarray) -> str:
             row.append(f"{count:,}")
         row.append(f"{share:.1%}")
         rows.append(row)
-    return _aligned(rows)
+    return aligned(rows)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
     """The rows of a table as lines of text, every column aligned at its right."""
     widths = []
     for column in zip(*rows, strict=True):

@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from minigpt.data import labelled_files
-from minigpt.data.examples import Task
+from minigpt.data.examples import TAGGING, Example, Task
+from minigpt.data.units import SPACE
 from minigpt.errors import InputError
 from minigpt.files import disk, published
 from minigpt.jobs.finetune import Data, answer, encode, open_classifier, parse_columns
 from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, unknown_share
+from minigpt.jobs.finetune.tuning import Tagged, answer_units
 from minigpt.jobs.option_fields import OnDevice, argument, option
 from minigpt.models import costs
 from minigpt.models.task_model import FileLayout, TaskModel, expected_score
@@ -35,10 +38,11 @@ class PredictOptions(OnDevice):
 
 def predict(
     options: PredictOptions, write: Callable[[str], object] = print, tell: Callable[[str], object] = published.tell
-) -> np.ndarray:
+) -> Any:
     """Answer the examples of a file, labelled or not; returns and writes the answers, a line for each.
 
-    A line is the answer and its probability (a score: alone), separated by a tab. `options.layout`, `options.columns`:
+    A line is the answer and its probability (a score: alone), separated by a tab; of a tagging a unit and its label,
+    with an empty line behind each sentence, and the answers are lists of names. `options.layout`, `options.columns`:
     how the file is laid out, if not as the files that the model learned from. tell: is called with how the file is
     read, what was cut, and how much the vocabulary does not know. Raises InputError where `options.out` is there
     already, and for a file that is not of the task's kind.
@@ -57,6 +61,10 @@ def predict(
     costs.fit_threads(model.body, room)
     data = encode(examples, task, text, room, str(file), model.transformation(task))
     _tell_losses(data, text, options, tell)
+    if task.kind == TAGGING:
+        tagged = answer_units(model, data)
+        lines = [line for example, one in zip(examples, tagged, strict=True) for line in _tagged(example, one)]
+        return _written(lines, options.out, write, [one.names for one in tagged])
     probabilities = answer(model, data.encoded)
     if task.scored:
         answers = expected_score(probabilities)
@@ -64,11 +72,22 @@ def predict(
     else:
         answers = probabilities.argmax(axis=1)
         lines = _named(task, answers, probabilities)
+    return _written(lines, out, write, answers)
+
+
+def _written(lines: list[str], out: str | None, write: Callable[[str], object], answers: Any) -> Any:
+    """Write the lines, and return the answers."""
     if out is None:
         write("\n".join(lines))
     else:
         disk.write_text(out, "\n".join(lines) + "\n")
     return answers
+
+
+def _tagged(example: Example, tagged: Tagged) -> list[str]:
+    """A line for each unit of a sentence, its text and its label, and an empty one behind them."""
+    units = [unit for unit in example.texts if unit != SPACE]
+    return [*(f"{unit}\t{name}" for unit, name in zip(units, tagged.names, strict=True)), ""]
 
 
 def _layout(options: PredictOptions, model: TaskModel, tell: Callable[[str], object]) -> FileLayout:

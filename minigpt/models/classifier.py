@@ -123,11 +123,9 @@ class Classifier(TaskModel):
         h = cache.keep("body", self._hidden(ids, lengths, key, grad))
 
         scores = cache.keep("scores", self._scores(h, lengths, fold(key, 1)))
-        n_targets = targets.shape[1]
-        repeated = xp.repeat(scores[:, None], n_targets, axis=1)
-        task = ops.cross_entropy_forward(repeated, targets, weights=weights, normalizer=normalizer)
+        asked = self._asked(scores, targets)
+        task = ops.cross_entropy_forward(asked, targets, weights=weights, normalizer=normalizer)
         task_loss = cache.keep("task", task)
-        cache.several_targets = n_targets > 1  # type: ignore[attr-defined]
 
         lm_loss = xp.zeros_like(task_loss)
         cache.lm_weight = lm_weight  # type: ignore[attr-defined]
@@ -149,8 +147,7 @@ class Classifier(TaskModel):
     def loss_backward(self, cache: Cache, dloss: float = 1.0) -> None:
         """The gradient of dloss * L3 arrives in the parameters: two streams meet in h and go back as one."""
         cache = self.own(cache)
-        drepeated = ops.cross_entropy_backward(dloss, cache.pop("task"))
-        dscores = drepeated.sum(axis=1) if cache.several_targets else drepeated[:, 0]
+        dscores = self._asked_backward(ops.cross_entropy_backward(dloss, cache.pop("task")))
         dh_lm = None
         if cache.lm_weight:
             dh_lm, dw, _ = ops.linear_cross_entropy_backward(dloss * cache.lm_weight, cache.pop("lm"))
@@ -159,6 +156,14 @@ class Classifier(TaskModel):
         if dh_lm is not None:
             dh += dh_lm
         self._body_backward(dh, cache.pop("body"))
+
+    def _asked(self, scores: Array, targets: Array) -> Array:
+        """scores (N,K), targets (N,J) -> (N,J,K): the scores of an example, once for each of its targets"""
+        return array_module(scores).repeat(scores[:, None], targets.shape[1], axis=1)
+
+    def _asked_backward(self, dasked: Array) -> Array:
+        """dasked (N,J,K) -> dscores (N,K)"""
+        return dasked.sum(axis=1)
 
     def _body_backward(self, dh: Array, cache: Cache) -> None:
         if self.frozen:

@@ -33,6 +33,8 @@ class LanguageModel(SavedModel, TaskBody):
     lm_head: Embedding | None = None
     labels: tuple[str, ...] = ()
     label_scores: Callable[..., Array]  # of a model with labels
+    token_labels: tuple[str, ...] = ()  # the same of a head that gives each token a label
+    token_scores: Callable[..., Array]  # of a model with these
     checkpoint_blocks = False
     can_checkpoint_blocks = True
     can_generate = True

@@ -171,8 +171,13 @@ class TaskModel(Module):
         checkpoint.save_tensors(path, tensors, {"task": json.dumps(about)})
 
     @classmethod
-    def load(cls, folder: str | Path, body: LanguageModel) -> Self:
-        """The model that was saved with this body. Raises InputError where there is none, or another one."""
+    def load(
+        cls, folder: str | Path, body: LanguageModel, choose: Callable[[LanguageModel, str], type] | None = None
+    ) -> Self:
+        """The model that was saved with this body. Raises InputError where there is none, or another one.
+
+        choose: tells the class that does tasks of a kind with this body, where it may be any.
+        """
         path = Path(folder) / FILE
         if not path.is_file():
             raise InputError(f"{folder} holds no {FILE}: give a model that minigpt finetune wrote")
@@ -180,7 +185,8 @@ class TaskModel(Module):
         try:
             about = json.loads(about["task"])
             task = Task(about["kind"], tuple(about["labels"]), about["metric"], about["positive"])
-            model = cls.of(body, task, about)
+            kind: Any = choose(body, task.kind) if choose else cls
+            model = kind.of(body, task, about)
             if "files" in about:
                 files = about["files"]
                 model.files = FileLayout(str(files["task"]), dict(files["columns"]))

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from minigpt import ops
-from minigpt.data.examples import Example, Task
+from minigpt.data.examples import TAGGING, Example, Task
 from minigpt.device.arrays import Array, array_module, to_device, to_numpy
 from minigpt.errors import InputError
 from minigpt.models.classifier import Classifier
 from minigpt.models.family.encoder_decoder import END, EncoderDecoder
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.task_model import SCORES, Losses, TaskModel, check_lm_weight
+from minigpt.models.token_classifier import TokenClassifier
 from minigpt.models.token_ids import first_places
 from minigpt.nn import Cache
 from minigpt.ops.random_keys import Key
@@ -153,6 +154,14 @@ class TextClassifier(TaskModel):
         return cls(body, task, answers)
 
 
-def kind_for(body: LanguageModel) -> type[TaskModel]:
-    """How a model of this kind does tasks: an encoder-decoder writes, all others have a head."""
-    return TextClassifier if body.reads_a_source else Classifier
+def kind_for(body: LanguageModel, kind: str = "") -> type[TaskModel]:
+    """How a model does tasks of this kind: an encoder-decoder writes, all others have a head.
+
+    Raises InputError for labels of words that would have to be written.
+    """
+    if kind == TAGGING and body.reads_a_source:
+        name = type(body).__name__
+        raise InputError(f"a {name} writes its answers, and labels of words need a head: take a bert, or a gpt2")
+    if body.reads_a_source:
+        return TextClassifier
+    return TokenClassifier if kind == TAGGING else Classifier

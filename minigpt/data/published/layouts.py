@@ -3,7 +3,7 @@
 Where several match the beginning of a file, the one with the most keys is taken, and of those the first.
 """
 
-from minigpt.data.published import choices, questions, relations, texts
+from minigpt.data.published import choices, questions, relations, tagged, texts
 from minigpt.data.published.layout import Layout
 
 PAIR = {"0": "different", "1": "same"}
@@ -161,6 +161,31 @@ OTHERS = {  # each has a reader of its own
         form=relations.FORM,
         source=KLUE,
     ),
+    "klue_ner": Layout(
+        "tagging",
+        names={tag: tag for tag in tagged.KLUE_TAGS},
+        metric="entity_macro_f1",
+        read=tagged.read_characters,
+        begins=r"(?:##[^\n]*\n)*(?:[^\t\n]\t(?:O|[BI]-[A-Z]+)\n){3}",
+        form=tagged.CHARACTER_FORM,
+        source=KLUE,
+    ),
+    "klue_dp": Layout(
+        "tagging",
+        metric="las_macro_f1",
+        read=tagged.read_trees,
+        begins=r"(?:##[^\n]*\n)*1\t[^\t\n]+\t[^\t\n]+\t[^\t\n]+\t\d+\t[A-Z_]+\n",
+        form=tagged.TREE_FORM,
+        source=KLUE,
+    ),
+    "conll": Layout(
+        "tagging",
+        metric="entity_f1",
+        read=tagged.read_words,
+        begins=r"\s*(?:-DOCSTART-[^\n]*\n\s*)?\S[^\n]*[ \t](?:O|[BIESLU]-\S+)[ \t]*\n",
+        form=tagged.WORD_FORM,
+        source="https://www.clips.uantwerpen.be/conll2003/ner",
+    ),
     "race": Layout(
         "choice",
         read=choices.read_race,
@@ -302,18 +327,6 @@ TEXTS = {  # one long text each, for perplexity
 LAYOUTS = TABLES | OTHERS | TEXTS
 
 UNSUPPORTED = {  # known, so that they are refused by name. kind: what is missing here. form: what such files hold
-    "klue_ner": Layout(
-        "label letters or words",
-        begins=r"(?:##[^\n]*\n)*(?:[^\t\n]+\t(?:O|[BI]-[A-Z]+)\n){3}",
-        form="a named entity for each letter",
-        source=KLUE,
-    ),
-    "klue_dp": Layout(
-        "find the parts of a sentence",
-        begins=r"(?:##[^\n]*\n)*1\t[^\t\n]+\t[^\t\n]+\t[^\t\n]+\t\d+\t[A-Z_]+\n",
-        form="a tree of the words of each sentence",
-        source=KLUE,
-    ),
     "klue_wos": Layout(
         "follow what is wanted in a conversation",
         keys=("guid", "domains", "dialogue"),

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.data import input_transformations
+from minigpt.data.examples import TAGGING
 from minigpt.device.threads import about_threads
-from minigpt.evaluation import metrics
+from minigpt.evaluation import metrics, tags
 from minigpt.files import disk
 from minigpt.jobs.finetune.examples import UNKNOWN, about_unknown, repeated, unknown_share
 from minigpt.jobs.finetune.kept import RESULTS
@@ -205,7 +206,7 @@ def report(job: Job, scores: list[float], judged: Judged) -> None:
     """Print and write the scores with mean and deviation, and the last seed's interval and confusion table."""
     task = job.task
     split = "test" if "test" in job.data else "valid"
-    labels = np.array(job.data[split].labels)
+    labels = job.data[split].labels
     interval = metrics.interval(task, judged.answers, labels)
     _, constant = metrics.best_constant(task, job.data["train"].labels, labels)
     result = {
@@ -224,7 +225,13 @@ def report(job: Job, scores: list[float], judged: Judged) -> None:
     if split == "valid":
         print("these examples chose the best epoch: for a score that nothing was chosen by, give --test")
     print(f"95 % interval of the last, over {len(labels):,} examples: {interval[0]:.4f} to {interval[1]:.4f}")
-    if task.labels:
+    if task.kind == TAGGING:
+        measures = {name: tags.judge(name, judged.answers, labels) for name in tags.beside(task.metric)}
+        result["measures"] = measures
+        for name, value in measures.items():
+            print(f"{name:<16} {value:.4f}  {tags.MEASURES[name].about}")
+        print(metrics.aligned(tags.table(task.metric, judged.answers, labels)))
+    elif task.labels:
         table = metrics.confusion(judged.answers, labels, len(task.labels))
         print(metrics.confusion_table(task.labels, table))
         result["confusion"] = table.tolist()

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from minigpt.data import input_transformations, labelled_files, stories
-from minigpt.data.examples import KINDS, Example, Task
-from minigpt.data.input_transformations import Encoded
+from minigpt.data.examples import KINDS, TAGGING, Example, Task
+from minigpt.data.input_transformations import EncodedExamples
 from minigpt.data.stories import tasks
 from minigpt.errors import InputError
 from minigpt.jobs.finetune.settings import FinetuneOptions
@@ -20,7 +20,7 @@ class Data(NamedTuple):
     """The examples of one split, and the same as sequences of tokens."""
 
     examples: list[Example]
-    encoded: list[list[Encoded]]
+    encoded: EncodedExamples
 
     @property
     def labels(self) -> list:
@@ -127,7 +127,7 @@ def _hold_out(examples: list[Example], task: Task, source: str) -> dict[str, lis
     valid = [examples[i] for i in order[n_train:]]
     if not valid:
         raise InputError(f"{source} has {len(examples)} examples, too few to keep a tenth apart: give --valid")
-    if task.labels and len({example.label for example in train}) < 2:
+    if task.labels and task.kind != TAGGING and len({example.label for example in train}) < 2:
         raise InputError(f"{source}: without the tenth that is kept apart only one label is left: give --valid")
     return {"train": train, "valid": valid}
 

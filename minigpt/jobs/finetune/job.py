@@ -26,7 +26,7 @@ from minigpt.jobs.interrupt import Stopped, interruptible
 from minigpt.jobs.option_fields import told
 from minigpt.jobs.run_folder import RESUME, write_table
 from minigpt.jobs.run_state import check_same, use_kept_threads
-from minigpt.models.label_model import LabelModel
+from minigpt.models.label_model import LabelModel, TokenLabelModel
 from minigpt.models.task_model import FILE, TaskModel
 from minigpt.models.text_classifier import kind_for
 from minigpt.tokenizer import Tokenizer
@@ -151,7 +151,7 @@ def _finish(job: Job, kept: Kept, judged: Judged) -> None:
 
 
 def open_classifier(folder: str | Path, device: str | None = None) -> tuple[TaskModel, Tokenizer]:
-    """Open what `finetune` wrote, or a published model with a head for labels: the classifier and its tokenizer.
+    """Open what `finetune` wrote, or a published model with a head for labels: the model and its tokenizer.
 
     A published GPT reads a text as it is. Raises InputError where there is none, where there are several, of different
     seeds, and for another published one whose tokenizer has no special tokens.
@@ -160,10 +160,10 @@ def open_classifier(folder: str | Path, device: str | None = None) -> tuple[Task
     if heads and not (Path(folder) / FILE).exists():
         raise InputError(f"{folder} holds a model for each of {len(heads)} seeds: give one, such as {heads[0].parent}")
     body, text = models.open_both(folder)
-    if body.labels and not (hub.find(folder) / FILE).is_file():
+    if (body.labels or body.token_labels) and not (hub.find(folder) / FILE).is_file():
         if not text.wrap([])[0] and not body.learns_the_next_token:
             raise InputError(f"{folder}: its tokenizer does not tell which special tokens stand around a text")
         between = special_ids(text)[DELIMITER]
-        model = LabelModel(body, between[0] if between else None)
+        model = LabelModel(body, between[0] if between else None) if body.labels else TokenLabelModel(body)
         return model.to(choose_device(device)), text
-    return kind_for(body).load(hub.find(folder), body).to(choose_device(device)), text
+    return TaskModel.load(hub.find(folder), body, kind_for).to(choose_device(device)), text

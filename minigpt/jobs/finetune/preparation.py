@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from minigpt import models
-from minigpt.data.examples import Task
+from minigpt.data.examples import TAGGING, Task
 from minigpt.data.input_transformations import DELIMITER, special_ids, with_special
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
@@ -20,6 +20,7 @@ from minigpt.models.classifier import Classifier, check_layers, transfer
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.task_model import FileLayout, TaskModel, check_lm_weight, usual_lm_weight
 from minigpt.models.text_classifier import TextClassifier, answer_ids, answer_texts, kind_for
+from minigpt.models.token_classifier import TokenClassifier
 from minigpt.tokenizer import Tokenizer
 
 MARKED = {  # options that may be told anew say where things are; whether they are still the same, their marks tell
@@ -66,7 +67,8 @@ class Job:
         else:
             between = special_ids(self.text)[DELIMITER]
             delimiter = None if body.learns_the_next_token or not between else between[0]
-            classifier = Classifier(body, self.task, options.head_dropout, seed, delimiter)
+            head = TokenClassifier if self.task.kind == TAGGING else Classifier
+            classifier = head(body, self.task, options.head_dropout, seed, delimiter)
         classifier.frozen = options.freeze
         if not is_stories(options.train):
             classifier.files = FileLayout(layout_of(options.task), options.columns or {})
@@ -91,7 +93,7 @@ def prepare(options: FinetuneOptions) -> Job:
     text = with_special(plain)
     task, splits = load_splits(options)
     room = pretrained.config.n_positions
-    transformation = kind_for(pretrained).transformation(task)
+    transformation = kind_for(pretrained, task.kind).transformation(task)
     sources = {"valid": options.valid, "test": options.test}
     data = {}
     for split, examples in splits.items():

@@ -1,12 +1,13 @@
 """The heart of fine-tuning: one update, one evaluation, and the epochs of one seed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from minigpt.data import input_transformations
+from minigpt.data.examples import TAGGING, Example, Task
 from minigpt.data.input_transformations import Encoded
 from minigpt.device.arrays import Array, to_numpy
 from minigpt.evaluation import metrics
@@ -16,7 +17,9 @@ from minigpt.jobs.finetune.examples import Data
 from minigpt.jobs.finetune.settings import RATE, FinetuneOptions
 from minigpt.jobs.run_folder import part
 from minigpt.models.task_model import TaskModel, expected_score, score_targets
+from minigpt.models.token_classifier import places_in, token_targets, unit_answers
 from minigpt.nn.optim import GPT1Adam, clip_by_global_norm
+from minigpt.ops import IGNORED
 from minigpt.ops.random_keys import Key
 
 TINY = 1e-300  # a probability of 0 has no logarithm
@@ -27,8 +30,21 @@ class Judged(NamedTuple):
 
     score: float
     loss: float
-    answers: np.ndarray  # (N,) int: labels or choices; float: scores
-    probabilities: np.ndarray  # (N,K)
+    answers: Any  # (N,) int: labels or choices; float: scores; of a tagging N lists of names
+    probabilities: Any  # (N,K); of a tagging N arrays (U,), of the answers
+
+
+def _answered(
+    model: TaskModel, encoded: Sequence[Sequence[Encoded]], size: int, check: Callable[[], None]
+) -> Iterator[tuple[int, list[Encoded], np.ndarray]]:
+    """(number, its sequences, probabilities) of each example, those of like length together."""
+    order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][0].ids))
+    for first in tqdm(range(0, len(order), size), "evaluating", leave=False, delay=2, disable=None):
+        check()
+        rows = order[first : first + size]
+        sequences = [encoded[i] for i in rows]
+        ids, lengths = input_transformations.batch(sequences)
+        yield from zip(rows, sequences, model.probabilities(ids, lengths), strict=True)
 
 
 def answer(
@@ -38,19 +54,64 @@ def answer(
 
     check: runs before each batch of `size` examples; it may raise.
     """
-    order = sorted(range(len(encoded)), key=lambda i: len(encoded[i][0].ids))
     found: list[Any] = [None] * len(encoded)
-    for first in tqdm(range(0, len(order), size), "evaluating", leave=False, delay=2, disable=None):
-        check()
-        rows = order[first : first + size]
-        ids, lengths = input_transformations.batch([encoded[i] for i in rows])
-        for i, p in zip(rows, model.probabilities(ids, lengths), strict=True):
-            found[i] = p
+    for i, _, p in _answered(model, encoded, size, check):
+        found[i] = p
     return np.array(found)
+
+
+class Tagged(NamedTuple):
+    """Of a sentence: the labels of its units, how likely each is, and the loss, where the right ones are known."""
+
+    names: list[str]
+    probabilities: np.ndarray
+    loss: float
+
+
+def answer_units(
+    model: TaskModel, data: Data, size: int = 64, check: Callable[[], None] = lambda: None
+) -> list[Tagged]:
+    """The labels that a model with a head for tokens gives the units of each sentence. size, check: as for `answer`."""
+    found: list[Any] = [None] * len(data.encoded)
+    for i, (sequence,), p in _answered(model, data.encoded, size, check):
+        places = places_in(sequence.places, model.body)
+        names, sure = unit_answers(model.task, p, places)
+        loss = 0.0
+        if data.examples[i].label is not None:
+            targets = token_targets(places, _indices(model.task, data.examples[i]), len(p))
+            asked = np.flatnonzero(targets != IGNORED)
+            loss = float(-np.log(np.maximum(p[asked, targets[asked]], TINY)).sum() / max(1, len(asked)))
+        found[i] = Tagged(names, sure, loss)
+    return found
+
+
+def _indices(task: Task, example: Example) -> list[int]:
+    """The labels of the units of a sentence as numbers; -100 for those that the model does not know."""
+    index = {name: i for i, name in enumerate(task.labels)}
+    return [index.get(name, IGNORED) for name in example.label]
+
+
+def targets(model: TaskModel, data: Data, rows: Sequence[int]) -> np.ndarray:
+    """What `loss` takes as labels of these examples: (N,); of a tagging (N,T), a label for each token."""
+    examples = [data.examples[i] for i in rows]
+    if model.task.kind != TAGGING:
+        return np.array([example.label for example in examples])
+    sequences = [data.encoded[i][0] for i in rows]
+    length = max(len(one.ids) for one in sequences)
+    return np.array([
+        token_targets(places_in(one.places, model.body), _indices(model.task, example), length)
+        for one, example in zip(sequences, examples, strict=True)
+    ])  # fmt: skip
 
 
 def evaluate(model: TaskModel, data: Data, check: Callable[[], None] = lambda: None) -> Judged:
     """Judge a classifier by the task's own metric, on all of these examples. check: as for `answer`."""
+    if model.task.kind == TAGGING:
+        tagged = answer_units(model, data, check=check)
+        answers = [one.names for one in tagged]
+        loss = float(np.mean([one.loss for one in tagged]))
+        score = metrics.judge(model.task, answers, data.labels)
+        return Judged(score, loss, answers, [one.probabilities for one in tagged])
     p = answer(model, data.encoded, check=check)
     labels = np.array(data.labels)
     if model.task.scored:
@@ -85,7 +146,7 @@ class Tuning(Epochs):
     def learn(self, rows: np.ndarray, key: Key, lr: float) -> tuple[float, float]:
         """One update of the weights; returns the losses before it, of the task and of the language model."""
         ids, lengths = input_transformations.batch([self.train.encoded[i] for i in rows])
-        labels = np.array([self.train.examples[i].label for i in rows])
+        labels = targets(self.model, self.train, rows)
         self.model.zero_grad()
         losses, cache = self.model.loss(ids, lengths, labels, self.options.lm_weight, key=key)
         self.model.loss_backward(cache)

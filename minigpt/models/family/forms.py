@@ -46,6 +46,11 @@ class Form(NamedTuple):
         """Are its scores those of the labels of a task, one for a whole text?"""
         return self.scores is not None and self.n is None
 
+    @property
+    def has_token_labels(self) -> bool:
+        """Are its scores those of labels at each place?"""
+        return self.places is not None and self.n is None
+
 
 class Layout(NamedTuple):
     """How one type of model stands in files.

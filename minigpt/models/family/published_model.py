@@ -46,9 +46,15 @@ class PublishedModel(LanguageModel):
     @property
     def labels(self) -> tuple[str, ...]:
         """Those that its head tells, by their names where its file has them; () where it has no such head."""
-        if self.layout is None or not self.config.heads.has_labels:
-            return ()
-        return self.config.labels or tuple(f"LABEL_{i}" for i in range(self.config.n_scores))
+        return self._names_of_scores(self.layout is not None and self.config.heads.has_labels)
+
+    @property
+    def token_labels(self) -> tuple[str, ...]:
+        """The same of a head that gives each token a label."""
+        return self._names_of_scores(self.layout is not None and self.config.heads.has_token_labels)
+
+    def _names_of_scores(self, has_them: bool) -> tuple[str, ...]:
+        return (self.config.labels or tuple(f"LABEL_{i}" for i in range(self.config.n_scores))) if has_them else ()
 
     @property
     def opened_as(self) -> str:
@@ -89,6 +95,16 @@ class PublishedModel(LanguageModel):
         self.check_labels()
         h, _ = self.hidden(ids, grad=False, mask=mask, **inputs)
         return self.sentences.forward(self.state_of_text(h, ids, mask))[0]
+
+    def token_scores(self, ids: Array, mask: Array | None = None, **inputs) -> Array:
+        """ids (B,T) int -> scores (B,T,K) of the labels at each token, `token_labels`; mask: as for `label_scores`
+
+        Raises InputError for a model that has no such labels.
+        """
+        if not self.token_labels:
+            raise InputError(f"{self.opened_as}, which has no labels of tokens: take a …ForTokenClassification")
+        h, _ = self.hidden(ids, grad=False, mask=mask, **inputs)
+        return self.places.forward(h)[0]
 
     # -------------------------------------------------------------------------------------------------------- files
 
@@ -180,7 +196,7 @@ class PublishedModel(LanguageModel):
 
     def _tell_unused(self, folder: Path) -> None:
         form = self.config.heads
-        if form.places or (form.scores and form.n == 1):
+        if form.n is not None and (form.places or (form.scores and form.n == 1)):
             head = form.places or form.scores
             kind = f"{folder} is a {self.config.saved_as}"
             warnings.warn(f"{kind}: its head, {head}, is kept and saved, and nothing here uses it", stacklevel=2)
