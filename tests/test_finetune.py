@@ -99,6 +99,29 @@ def test_a_tiny_model_learns_every_kind_and_answers_the_same_after_loading(pretr
         assert [line.split("\t")[0] for line in wrote] == [model.task.labels[i] for i in answers]
 
 
+def test_several_test_files_are_judged_after_one_training(pretrained, tmp_path, capsys):
+    train = write(tmp_path / "train.csv", lines("classification", 60))
+    tests = [write(tmp_path / f"{n}.csv", lines("classification", n, n)) for n in (20, 30)]
+    given = ["finetune", pretrained, "--task", "classification", "--train", train, "--epochs", "1", "--seeds", "2"]
+    several = [*given, "--test", tests[0], "--test", tests[1], "--out", str(tmp_path / "several")]
+    assert main(several) == 0
+    said = capsys.readouterr().out
+    assert "54 train, 20 test, 30 test 2, 6 valid examples" in said
+    found = json.loads((tmp_path / "several" / "results.json").read_text(encoding="utf-8"))
+    (other,) = found.pop("others")
+    assert other.pop("file") == tests[1] and other["split"] == "test 2" and other["examples"] == 30
+    assert f"of {tests[1]}" in said and re.search(r"test 2 accuracy 0\.\d{4}, 0\.\d{4}: mean", said)
+    for number, result in enumerate((found, other)):
+        out = tmp_path / f"alone {number}"
+        assert main([*given, "--test", tests[number], "--out", str(out)]) == 0
+        alone = json.loads((out / "results.json").read_text(encoding="utf-8"))
+        assert {**alone, "split": result["split"]} == {"task": found["task"], **result}, "as with one file"
+    capsys.readouterr()
+    assert main(several) == 0 and "this run is finished" in capsys.readouterr().out
+    Path(tests[1]).write_text(Path(tests[0]).read_text(encoding="utf-8"), encoding="utf-8")
+    assert main(several) == 2 and "the examples of --test are not what" in capsys.readouterr().err
+
+
 def test_several_seeds_each_have_a_folder_and_together_a_mean(pretrained, tmp_path, capsys):
     train = write(tmp_path / "train.csv", lines("classification", 60))
     given = ["--task", "classification", "--train", train, "--epochs", "1", "--seeds", "3", "--seed", "4"]

@@ -82,6 +82,8 @@ def _details(field: dataclasses.Field) -> dict[str, Any]:
         details["action"] = "store_true" if field.default is False else argparse.BooleanOptionalAction
     if not about.positional:
         details["required"] = required
+        if kind is list:
+            details["action"] = "append"
     elif kind is list:
         details["nargs"] = "*"
     elif not required:

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,13 +82,12 @@ def _warnings(job: Job) -> list[str]:
 def _about_repeated(job: Job) -> list[str]:
     """A line for two splits that share examples: what was learned, or chose the best epoch, is no test."""
     lines = []
-    for split, other in (("valid", "train"), ("test", "train"), ("test", "valid")):
-        if split not in job.data:
-            continue
+    tests = list(job.options.tests)
+    for split, other in [("valid", "train"), *((test, other) for test in tests for other in ("train", "valid"))]:
         examples = job.data[split].examples
         n = repeated(job.task, examples, job.data[other].examples)
         if n:
-            of_a_file = getattr(job.options, split) is not None  # and not kept apart from the training file
+            of_a_file = split in tests or job.options.valid is not None  # and not kept apart from the training file
             whole = ": is it the same file?" if n == len(examples) and of_a_file else ""
             what = f"{n:,} of {len(examples):,} {split} examples have the texts of {other} examples"
             lines.append(f"repeated {what}: what they score is known beforehand{whole}")
@@ -202,15 +201,29 @@ def _try_update(tuning: Tuning, rows: np.ndarray) -> None:
 # ------------------------------------------------------------------------------------------------------- what came out
 
 
-def report(job: Job, scores: list[float], judged: Judged) -> None:
-    """Print and write the scores with mean and deviation, and the last seed's interval and confusion table."""
+def report(job: Job, scores: dict[str, list[float]], judged: dict[str, Judged]) -> None:
+    """Print and write the scores with mean and deviation, and the last seed's interval and confusion table.
+
+    scores, judged: by split. The results of the first one stand above those of the others, which have the names of
+    their files.
+    """
+    result: dict[str, Any] = {}
+    for split, one in judged.items():
+        found = _result(job, split, scores[split], one)
+        if not result:
+            result = {"task": job.task._asdict(), **found}
+        else:
+            result.setdefault("others", []).append({"file": job.options.tests[split], **found})
+    disk.write_json(job.folder / RESULTS, result)
+
+
+def _result(job: Job, split: str, scores: list[float], judged: Judged) -> dict[str, Any]:
+    """What came out on one split, printed too."""
     task = job.task
-    split = "test" if "test" in job.data else "valid"
     labels = job.data[split].labels
     interval = metrics.interval(task, judged.answers, labels)
     _, constant = metrics.best_constant(task, job.data["train"].labels, labels)
-    result = {
-        "task": task._asdict(),
+    result: dict[str, Any] = {
         "split": split,
         "examples": len(labels),
         "metric": task.metric,
@@ -218,7 +231,8 @@ def report(job: Job, scores: list[float], judged: Judged) -> None:
         "interval": interval,
         "constant": constant,
     }
-    print(f"{split} {task.metric} {in_words(scores)}")
+    of = f" of {job.options.tests[split]}" if len(job.options.tests) > 1 else ""
+    print(f"{split} {task.metric} {in_words(scores)}{of}")
     print(f"to compare: {baseline_in_words(job, split)}")
     if max(scores) <= constant:
         print("no seed is better than that: more epochs, more examples, or another --lr may help")
@@ -235,7 +249,7 @@ def report(job: Job, scores: list[float], judged: Judged) -> None:
         table = metrics.confusion(judged.answers, labels, len(task.labels))
         print(metrics.confusion_table(task.labels, table))
         result["confusion"] = table.tolist()
-    disk.write_json(job.folder / RESULTS, result)
+    return result
 
 
 def in_words(scores: list[float]) -> str:

@@ -100,7 +100,8 @@ def _answers(task: Task) -> str:
 
 
 def load_splits(options: FinetuneOptions) -> tuple[Task, dict[str, list[Example]]]:
-    """The task, and the examples to learn from ("train"), to choose by ("valid"), and to be judged on ("test").
+    """The task, and the examples to learn from ("train"), to choose by ("valid"), and to be judged on ("test",
+    and "test 2" and so on, where there are several files).
 
     Raises InputError for what cannot be read, and for too few examples.
     """
@@ -110,9 +111,9 @@ def load_splits(options: FinetuneOptions) -> tuple[Task, dict[str, list[Example]
     valid = options.valid
     if valid is None and is_stories(options.train):
         valid = options.train
-    for split, source in (("valid", valid), ("test", options.test)):
+    for split, source in {"valid": valid, **options.tests}.items():
         if source:
-            _, found = load(options.task, source, split, options.columns, task)
+            _, found = load(options.task, source, split.split(" ")[0], options.columns, task)
             splits[split] = found[: options.limit]
     if "valid" not in splits:
         splits |= _hold_out(examples, task, options.train)

@@ -86,11 +86,14 @@ def _all_seeds(job: Job, kept: Kept, stopped: Callable[[], int]) -> None:
         if kept.tuning is None:
             kept.save(job.folder)  # the first file of a run, and the one that marks its folder
         with contextlib.nullcontext() if folder == job.folder else locked(folder):
-            judged = tuning.finish()
-            if "test" in job.data:
-                judged = evaluate(tuning.model, job.data["test"], tuning.check)
+            judged = {"valid": tuning.finish()}
+            if job.options.tests:
+                judged = {split: evaluate(tuning.model, job.data[split], tuning.check) for split in job.judged_on}
             tuning.export()
-        kept.scores.append(judged.score)
+        first, *others = judged
+        kept.scores.append(judged[first].score)
+        for split in others:
+            kept.others.setdefault(split, []).append(judged[split].score)
         kept.tuning = None
         if len(kept.scores) < job.options.seeds:
             kept.save(job.folder)
@@ -136,13 +139,14 @@ class KeptTuning(Tuning):
         self.job.text.save(folder)
 
 
-def _finish(job: Job, kept: Kept, judged: Judged) -> None:
-    """Write and tell what came out of all seeds."""
+def _finish(job: Job, kept: Kept, judged: dict[str, Judged]) -> None:
+    """Write and tell what came out of all seeds. judged: of the last one, by split."""
     from minigpt import plot  # here, because matplotlib takes longer to import than all the rest
 
     write_table(job.folder / CURVES, COLUMNS, kept.rows)
     plot.finetuning_curves(kept.rows, job.task.metric, job.folder / PICTURE)
-    report(job, kept.scores, judged)
+    first, *_ = judged
+    report(job, {first: kept.scores, **kept.others}, judged)
     kept.finished = True
     kept.save(job.folder)
     last = list(job.folders.values())[-1]

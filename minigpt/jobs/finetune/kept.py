@@ -35,14 +35,15 @@ class Kept:
     """How far a run is.
 
     options: what it was told; marks: what its examples, its model and its vocabulary were, as checksums; scores: of
-    the seeds that are finished; rows: of the table, for all seeds; tuning: the state of the seed at work, with its
-    tensors, or None where that seed has not begun; workers: how its sums are divided (see `run_state.workers`), None in
-    the file of an earlier version.
+    the seeds that are finished; others: the same on further tests, by split; rows: of the table, for all seeds;
+    tuning: the state of the seed at work, with its tensors, or None where that seed has not begun; workers: how its
+    sums are divided (see `run_state.workers`), None in the file of an earlier version.
     """
 
     options: dict[str, Any]
     marks: dict[str, str]
     scores: list[float] = field(default_factory=list)
+    others: dict[str, list[float]] = field(default_factory=dict)
     rows: list[dict[str, float]] = field(default_factory=list)
     finished: bool = False
     tuning: dict[str, Any] | None = None

@@ -36,7 +36,8 @@ MARKED = {  # options that may be told anew say where things are; whether they a
 class Job:
     """Everything that a run works with.
 
-    data: by split; text: the tokenizer with the special tokens; answers: their ids, where the model writes them.
+    data: by split, see `load_splits`; text: the tokenizer with the special tokens; answers: their ids, where the model
+    writes them.
     """
 
     options: FinetuneOptions
@@ -49,6 +50,11 @@ class Job:
     folder: Path
     marks: dict[str, str]
     answers: list[list[int]]
+
+    @property
+    def judged_on(self) -> list[str]:
+        """The splits that are judged at the end: those of the tests, or else validation."""
+        return list(self.options.tests) or ["valid"]
 
     @property
     def folders(self) -> dict[int, Path]:
@@ -94,7 +100,7 @@ def prepare(options: FinetuneOptions) -> Job:
     task, splits = load_splits(options)
     room = pretrained.config.n_positions
     transformation = kind_for(pretrained, task.kind).transformation(task)
-    sources = {"valid": options.valid, "test": options.test}
+    sources = {"valid": options.valid, **options.tests}
     data = {}
     for split, examples in splits.items():
         source = sources.get(split) or options.train
@@ -151,5 +157,8 @@ def _marks(task: Task, data: dict[str, Data], pretrained: LanguageModel, plain: 
     marks = {"vocabulary": checksum(plain.tokens)}
     for split, part in data.items():
         marks[split] = checksum([task, part.examples])
+    others = [marks.pop(split) for split in data if split.startswith("test ")]
+    if others:
+        marks["test"] = checksum([marks["test"], *others])
     marks["model"] = pretrained.checksum()
     return marks

@@ -48,7 +48,9 @@ class FinetuneOptions(OnDevice):
     valid: str | None = option(
         None, "chooses the best epoch (default: a tenth of --train; of stories, others)", metavar="FILE", free=True
     )
-    test: str | None = option(None, "judged once, at the end", metavar="FILE", free=True)
+    test: list[str] | None = option(
+        None, "judged once, at the end; may be given several times, for several files", metavar="FILE", free=True
+    )
     columns: dict[str, str] | None = option(
         None,
         "where columns are called otherwise: text=document,label=stars; where the first line is an example they are "
@@ -88,6 +90,16 @@ class FinetuneOptions(OnDevice):
     )
     seed: int = option(0, "of new weights, order and dropout", metavar="S")
     seeds: int = option(1, "fine-tune N times, with seeds from S on", metavar="N")
+
+    def __post_init__(self):
+        if isinstance(self.test, str):
+            self.test = [self.test]
+
+    @property
+    def tests(self) -> dict[str, str]:
+        """{split: file or stories} of what is judged at the end: "test", and "test 2", ..., where there are several."""
+        names = ["test", *(f"test {number}" for number in range(2, 1 + len(self.test or [])))]
+        return dict(zip(names, self.test or [], strict=False))
 
     def check(self) -> None:
         """Raises InputError for an option that is missing or too many, and for a number outside its range."""

@@ -23,7 +23,7 @@ from minigpt.jobs.interrupt import Stopped
 from minigpt.jobs.option_fields import free, told
 from minigpt.jobs.suites import table
 from minigpt.jobs.suites.kept import Kept
-from minigpt.jobs.suites.table import Column, Look, Number, Suite
+from minigpt.jobs.suites.table import Column, Files, Look, Number, Suite
 
 FILE = "suite.json"
 OWN = ("suite", "data", "task", "columns")  # options that the suite sets for each column
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     notes: Sequence[str] = ()
 
 
-Run = Callable[[Column, dict[str, str]], Found]  # (column, {option: path}) -> what the job has found
+Run = Callable[[Column, Files], Found]  # (column, {option: path}) -> what the job has found
 
 
 def run(suite: Suite, seen: Look, kept: Kept, size: str, job: Run) -> None:
@@ -76,7 +76,7 @@ def run(suite: Suite, seen: Look, kept: Kept, size: str, job: Run) -> None:
         raise InputError(f"{len(wrong)} of {len(seen.there)} columns could not be measured: {'; '.join(wrong)}")
 
 
-def _entry(column: Column, files: dict[str, str], found: Found, size: str, seconds: float) -> dict[str, Any]:
+def _entry(column: Column, files: Files, found: Found, size: str, seconds: float) -> dict[str, Any]:
     """A finished column, as it is kept."""
     return {
         "files": files,
@@ -118,13 +118,19 @@ def evaluate_suite(options: EvaluateOptions) -> Kept:
     about = {"suite": suite.name, "model": options.folder, "weights": model.checksum(), "limit": options.limit}
     kept = Kept(path, about)
 
-    def job(column: Column, files: dict[str, str]) -> Found:
+    def job(column: Column, files: Files) -> Found:
         shared = {"folder": options.folder, "device": options.device, "limit": options.limit}
         report = evaluate(EvaluateOptions(**shared, **column.options, **files), opened)
         return Found(report.measures, report.notes)
 
     run(suite, seen, kept, table.size_of(model.config), job)
     return kept
+
+
+def _measure(name: str, scores: Sequence[float], result: dict[str, Any]) -> Measure:
+    """The mean of the seeds on one test file, and the interval of the last."""
+    low, high = result["interval"]
+    return Measure(name, float(np.mean(scores)), low, high, result["examples"])
 
 
 def finetune_suite(options: FinetuneOptions, named: Collection[str] = ()) -> int:
@@ -146,16 +152,17 @@ def finetune_suite(options: FinetuneOptions, named: Collection[str] = ()) -> int
     kept = Kept(out / FILE, about | shared)
     plain = replace(options, suite=None, data=None, resume=False)
 
-    def job(column: Column, files: dict[str, str]) -> Found:
+    def job(column: Column, files: Files) -> Found:
         folder = out / column.name
         outcome = finetune(replace(plain, out=str(folder), **column.options, **files), named)
         if outcome.stopped_by:
             raise Stopped(outcome.stopped_by)
         result = read_json(folder / RESULTS)
-        low, high = result["interval"]
-        measure = Measure(result["metric"], float(np.mean(outcome.scores)), low, high, result["examples"])
+        measures = [_measure(result["metric"], outcome.scores, result)]
+        for other in result.get("others", []):
+            measures.append(_measure(f"{other['metric']} of {Path(other['file']).name}", other["scores"], other))
         several = f"the mean of {len(outcome.scores)} seeds, and the interval of the last"
-        return Found([measure], [several] if len(outcome.scores) > 1 else [])
+        return Found(measures, [several] if len(outcome.scores) > 1 else [])
 
     try:
         run(suite, seen, kept, size, job)

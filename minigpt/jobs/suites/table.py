@@ -8,6 +8,7 @@ from minigpt.data.published.layouts import LAYOUTS
 from minigpt.errors import InputError
 from minigpt.files.disk import read_toml
 
+Files = dict[str, Any]  # {option: path, or a list of paths}
 TABLE = read_toml(Path(__file__).with_name("columns.toml"))
 
 
@@ -32,23 +33,34 @@ class Column(NamedTuple):
     name: str
     source: str
     options: Mapping[str, Any]
-    files: Mapping[str, Sequence[str]]
+    files: Mapping[str, Sequence[str | list[str]]]
     numbers: Sequence[Number]
     get: str
 
-    def found_in(self, folder: Path) -> dict[str, str] | None:
-        """{option: path} of its files in a folder, or below it; None where one is missing."""
+    def found_in(self, folder: Path) -> Files | None:
+        """{option: path, or several} of its files in a folder, or below it; None where one is missing."""
         for names in zip(*self.files.values(), strict=True):
-            paths = [next(iter(sorted(folder.rglob(name))), None) for name in names]
-            if None not in paths:
-                return dict(zip(self.files, map(str, paths), strict=True))
+            found: Files = {}
+            for option, name in zip(self.files, names, strict=True):
+                paths = [str(path) for one in several(name) for path in sorted(folder.rglob(one))[:1]]
+                if len(paths) == len(several(name)):
+                    found[option] = paths[0] if isinstance(name, str) else paths
+            if len(found) == len(self.files):
+                return found
         return None
 
     @property
     def wanted(self) -> str:
         """What it needs, and where that is, in words."""
-        ways = [" with ".join(names) for names in zip(*self.files.values(), strict=True)]
+        ways = []
+        for names in zip(*self.files.values(), strict=True):
+            ways.append(" with ".join(one for name in names for one in several(name)))
         return f"{' or '.join(ways)}, from {self.get}"
+
+
+def several(name: str | list[str]) -> list[str]:
+    """The names of the files of an option: one, or those that it is given together."""
+    return [name] if isinstance(name, str) else name
 
 
 class Suite(NamedTuple):
@@ -62,7 +74,7 @@ class Suite(NamedTuple):
 class Look(NamedTuple):
     """Which columns of a suite have their files, {name: {option: path}}, and which have not."""
 
-    there: dict[str, dict[str, str]]
+    there: dict[str, Files]
     missing: list[Column]
 
 
