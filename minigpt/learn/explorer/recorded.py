@@ -11,7 +11,7 @@
      "dtype": "float16", "numbers": packed numbers of all tensors,
      "values": [{"name", "kind": "activation", "shape",
                  "value": {"offset", "scale"}, "gradient": {"offset", "scale"},   both null where there was no room
-                 "norms": null, or of the stream {"value": [one for each position], "gradient": [the same]}}],
+                 "norms": null, or of what is drawn {"value": [one for each position], "gradient": [the same]}}],
      "lens": [{"name": of the stream, "top": for each position [[id, probability], ...]}]}
 
 "top" begins with the most probable token; at its end stands the target, where it is not among the others. A number of
@@ -41,7 +41,7 @@ SIZES = ("n_layer", "n_head", "n_embd", "vocab_size")  # which the page reads, w
 # What the page shows most comes first; a tensor for which there is no room is left out.
 WANTED = ("attn.p", "attn.heads", "x", "ln_2", "attn.s", "x_attn", "attn", "mlp", "x_mlp", "ln_1", "attn.qkv")
 WANTED += ("ln_f", "tokens", "positions", "segments", "mlp.f", "mlp.up", "mlp.a", "logits")
-IN_STREAM = ("x", "x_attn", "x_mlp", "ln_1", "ln_2", "ln_f")  # of these the page asks for a norm of each position
+DRAWN = ("x", "x_attn", "x_mlp", "ln_1", "ln_2", "ln_f", "attn", "mlp", "logits")  # by the norm of each position
 
 Rows = list[list[tuple[int, float]]]  # for each position: token ids and their probabilities
 
@@ -160,8 +160,8 @@ def _values(done: NamedPass, numbers: Numbers) -> list[dict[str, Any]]:
     for name, both in done.values.items():
         entry: dict[str, Any] = {"name": name, "kind": "activation", "shape": list(both.value.shape)}
         entry |= nothing | kept.get(name, {})
-        in_stream = _sort_of(name) in IN_STREAM
-        entry["norms"] = {part: _norms(getattr(both, part)) for part in both._fields} if in_stream else None
+        is_drawn = _sort_of(name) in DRAWN
+        entry["norms"] = {part: _norms(getattr(both, part)) for part in both._fields} if is_drawn else None
         entries.append(entry)
     return entries
 

@@ -11,12 +11,13 @@ import { drawMistakes, namedMistakes, nameMistakes } from "./mistakes.js";
 import { drawNotes } from "./notes.js";
 import { focusOn } from "./make.js";
 import { fail, whatIsMissing } from "./missing.js";
-import { makePanels } from "./panels.js";
+import { closeInPlace, makePanels } from "./panels.js";
 import { firstPlace, lastPlace, makeViews } from "./passes.js";
 import { openRecordings } from "./recordings.js";
+import { drawStage, drawnSizes, pressedOnStage } from "./stage.js";
 import { change, onChange, state } from "./state.js";
 import { drawStream } from "./stream.js";
-import { drawChoices, drawTokens, sayPosition } from "./tokens.js";
+import { drawChoices, drawQuestions, drawTokens, sayPosition } from "./tokens.js";
 import { firstLanguage, language, setLanguage, setWords, word } from "./words.js";
 
 const PANELS = {
@@ -35,7 +36,7 @@ const page = {
   sources: [], // the models of the page; or, of a recorded page, what was recorded
   views: [],
   inSight: new Set(),
-  dirty: new Set(["head"]),
+  dirty: new Set(["head", "stage"]),
   planned: false,
   typing: null,
   goTo: null,
@@ -43,7 +44,7 @@ const page = {
 };
 
 // Draw on the next frame, once, however many choices changed.
-function plan(what = ["head", ...page.panels]) {
+function plan(what = ["head", "stage", ...page.panels]) {
   for (const name of what) page.dirty.add(name);
   if (page.planned) return;
   page.planned = true;
@@ -74,6 +75,7 @@ function draw() {
   page.views = makeViews(page.sources);
   const [view] = page.views;
   if (page.dirty.delete("head")) drawHead();
+  if (page.dirty.delete("stage")) drawStage(document.getElementById("stage"), page.views);
   document.getElementById("panels").hidden = !view.ids.length;
   for (const name of page.dirty) {
     if (page.inSight.has(name) && (view.ids.length || name === "depth")) drawPanel(name);
@@ -86,7 +88,8 @@ function draw() {
 
 function drawHead() {
   drawTokens(document.getElementById("strip"), page.views);
-  drawChoices(document.getElementById("choices"), page.views, page.sources);
+  drawChoices(document.getElementById("choices"), page.sources);
+  drawQuestions(document.getElementById("questions"), page.views);
   drawNotes(document.getElementById("notes"), page.views);
 }
 
@@ -98,6 +101,7 @@ function drawPanel(name) {
 // The panels above are drawn first, so that nothing moves while the page scrolls.
 function goToPanel(name) {
   page.goTo = null;
+  closeInPlace();
   for (const above of page.panels.slice(0, page.panels.indexOf(name) + 1)) {
     if (page.dirty.has(above)) drawPanel(above);
   }
@@ -113,7 +117,7 @@ function panelsOf(choices) {
   if (only("step") || !keys.length) return ["backward"];
   if (only("block", "head")) return ["attention"];
   if (only("tensor", "slice", "check", "allChanges")) return ["attention", "inspect", "mistakes"];
-  return ["head", "lens", "attention", "stream", "backward", "inspect", "mistakes"];
+  return ["head", "stage", "lens", "attention", "stream", "backward", "inspect", "mistakes"];
 }
 
 function watchPanels() {
@@ -151,6 +155,7 @@ function listenToReader() {
       goToPanel(name in PANELS ? name : page.panels[0]);
     });
   }
+  document.addEventListener("keydown", pressedOnStage);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plan());
   document.documentElement.toggleAttribute("data-framed", window.self !== window.top);
   let width = window.innerWidth;
@@ -234,6 +239,7 @@ const explorer = {
     return page.sources.filter((one) => !one.recorded);
   },
   views: () => page.views,
+  drawn: drawnSizes,
 };
 explorer.ready = begin()
   .then(() => explorer)

@@ -10,7 +10,7 @@ export function styled(name) {
 }
 
 // name: of a property with several colours, "#fafaf7 #c6dbde ..." -> the colour at each part from 0 to 1, [r, g, b]
-function blend(name) {
+export function blend(name) {
   const pair = (hex, at) => parseInt(hex.slice(at, at + 2), 16);
   const stops = styled(name)
     .split(" ")
@@ -49,6 +49,11 @@ export function scaleOfPowers(most) {
   const top = most || 1;
   const colour = (value) => (value > 0 ? at(0.12 + 0.88 * (1 + Math.log10(value / top) / 3)) : null);
   return { colour, ticks: [top / 1000, top / 31.6, top], at: (part) => top * 10 ** (3 * part - 3) };
+}
+
+// Of the largest number, on a scale of powers of ten: it is 1, a thousandth of it nearly 0.
+export function shareOfPowers(part) {
+  return part > 0 ? Math.min(Math.max(1 + Math.log10(part) / 3, 0.04), 1) : 0;
 }
 
 export function largest(numbers) {

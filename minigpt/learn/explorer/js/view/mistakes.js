@@ -26,15 +26,16 @@ export function drawMistakes(host, views) {
     return;
   }
   const chosen = namedMistakes.find((one) => one.name === state.mistake);
-  host.replaceChildren(makeMistakeMenu(), ...(chosen ? describe(chosen, views) : []));
+  host.replaceChildren(makeMistakeMenu("mistake"), ...(chosen ? describe(chosen, views) : []));
 }
 
-function makeMistakeMenu() {
+// more: what else is chosen when a mistake is planted
+export function makeMistakeMenu(id, more = {}) {
   const option = (value, label) => make("option", { value, selected: value === (state.mistake ?? "") }, label);
   const groups = makeGroups(namedMistakes, (one) => one.op, (one) => option(one.name, inLanguage(one.title)));
   const options = [option("", word("mistakes.none")), ...groups];
-  const plant = (name) => change({ mistake: name || null, check: null, allChanges: false });
-  return make("div", { class: "menu" }, makeMenu("mistake", word("mistakes.menu"), options, plant));
+  const plant = (name) => change({ mistake: name || null, check: null, allChanges: false, ...(name ? more : {}) });
+  return make("div", { class: "menu" }, makeMenu(id, word("mistakes.menu"), options, plant));
 }
 
 function describe(chosen, views) {
@@ -107,6 +108,12 @@ function compare(view, chosen) {
     else same += 1;
   }
   return { changed, same };
+}
+
+// The names of the gradients that a planted mistake makes wrong, in the order of the backward pass.
+export function wrongGradients(view) {
+  const chosen = namedMistakes.find((one) => one.name === view.mistake);
+  return chosen ? compare(view, chosen).changed.filter((one) => one.isWrong).map((one) => one.name) : [];
 }
 
 // worst: the place of the number that is furthest from the right one

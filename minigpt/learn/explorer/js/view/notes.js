@@ -19,7 +19,7 @@ export function drawNotes(host, views) {
   if (views[0].labels.some((label) => A_BYTE.test(label))) {
     lines.push(make("p", { class: "note" }, word("tokens.bytes")));
   }
-  host.querySelector(".figures-of-passes").replaceChildren(...lines);
+  document.querySelector(".figures-of-passes").replaceChildren(...lines);
 }
 
 function warningsOf(view) {

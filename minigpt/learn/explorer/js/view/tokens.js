@@ -1,6 +1,7 @@
 // The text as tokens: buttons in a row, and what could not be read.
 
-import { announce, make, makeChoice, makeToggle, moveAmong, writeNumber } from "./make.js";
+import { announce, make, makeChoice, makeMenu, makeToggle, moveAmong, writeNumber } from "./make.js";
+import { makeMistakeMenu } from "./mistakes.js";
 import { change, state } from "./state.js";
 import { inLanguage, word } from "./words.js";
 
@@ -11,7 +12,7 @@ export function drawTokens(host, views) {
     host.replaceChildren(make("p", { class: "empty" }, word("tokens.none")));
     return;
   }
-  const buttons = view.labels.map((label, i) => tokenButton(view, label, i));
+  const buttons = makeTokenButtons(view, "token.");
   const label = word("tokens.label");
   const strip = make("div", { class: "tokens", "data-scrolls": "", role: "group", "aria-label": label }, buttons);
   const left = host.querySelector(".tokens")?.scrollLeft ?? 0;
@@ -42,12 +43,19 @@ function bringIntoSight(strip, button) {
   if (!seen) strip.scrollLeft = start - strip.clientWidth / 2;
 }
 
-function tokenButton(view, label, i) {
+// where: the beginning of the names under which the buttons keep the focus
+export function makeTokenButtons(view, where) {
+  return view.labels.map((label, i) => tokenButton(view, label, i, where));
+}
+
+function tokenButton(view, label, i, where) {
   const chosen = i === view.position;
   const isTarget = !view.bothSides && i === view.position + 1 && view.ids[i] === view.target;
   const title = word("tokens.one", { token: label, place: i, id: view.ids[i] });
   const last = view.ids.length - 1;
-  const moves = { ArrowLeft: Math.max(i - 1, 0), ArrowRight: Math.min(i + 1, last), Home: 0, End: last };
+  const [before, after] = [Math.max(i - 1, 0), Math.min(i + 1, last)];
+  const moves = { ArrowLeft: before, ArrowUp: before, ArrowRight: after, ArrowDown: after, Home: 0, End: last };
+  const focusOf = (place) => `${where}${place}`;
   const more = {
     class: `token${chosen ? " chosen" : ""}${isTarget ? " target" : ""}`,
     tabindex: chosen ? "0" : "-1",
@@ -58,26 +66,26 @@ function tokenButton(view, label, i) {
   return makeToggle(focusOf(i), chosen, () => choosePosition(i), more, label);
 }
 
-function focusOf(i) {
-  return `token.${i}`;
-}
-
 export function choosePosition(i) {
   change({ position: i, target: null, check: null });
 }
 
-// Which model, and what the loss is taken of.
-export function drawChoices(host, views, models) {
+// Which model.
+export function drawChoices(host, models) {
   const choices = models.map((model, i) => ({ value: String(i), label: inLanguage(model.title) }));
   if (models.length > 1) choices.push({ value: "both", label: word("models.both") });
   const chooseModel = (shown) => change({ shown, check: null });
-  const losses = ["one", "all"].map((value) => ({ value, label: word(`loss.${value}`) }));
+  host.replaceChildren(makeChoice(word("models.label"), choices, state.shown, chooseModel, "model"));
+}
+
+// What the loss is taken of, and which mistake is planted; nothing of it can be asked of a recording.
+export function drawQuestions(host, [view]) {
+  const sayLossOf = (value) => make("option", { value, selected: value === state.lossOf }, word(`loss.${value}`));
   const chooseLoss = (lossOf) => change({ lossOf, check: null });
-  const hasLoss = views[0].ids.length && !views[0].recorded;
-  host.replaceChildren(
-    makeChoice(word("models.label"), choices, state.shown, chooseModel, "model"),
-    hasLoss ? makeChoice(word("loss.label"), losses, state.lossOf, chooseLoss, "loss") : "",
-  );
+  const lossMenu = makeMenu("loss", word("loss.label"), ["one", "all"].map(sayLossOf), chooseLoss);
+  const isOpen = view.ids.length && !view.recorded;
+  const mistakeMenu = makeMistakeMenu("stage-mistake", { at: Infinity });
+  host.replaceChildren(...(isOpen ? [make("div", { class: "menu" }, lossMenu), mistakeMenu] : []));
 }
 
 export function sayPosition(view) {
