@@ -204,7 +204,7 @@ def test_the_lines_of_attention_are_the_mean_weight_of_the_heads_and_the_norm_of
 def test_a_line_leads_back_to_an_earlier_token_and_to_a_later_one_only_by_a_mistake(visit):
     """Two tokens: two fifths of the way along each of the two lines between them."""
     page = visit()
-    choose(page, text="a b", position=1, at=0)
+    choose(page, text="a b", position=0, at=0)
     spots = page.evaluate("""() => {
       const { shape, parts } = window.minigptExplorer.drawn();
       const { from, to } = shape.places[parts.findIndex((part) => part.name === "h.0.attn")];

@@ -68,9 +68,9 @@ function penOf(canvas, { shape, dots }) {
 function paintGround(pen, scene) {
   const { view, parts, shape } = scene;
   const last = shape.places.at(-1).to;
-  pen.fillStyle = styled("--accent-soft");
-  pen.fillRect(shape.start - 4, shape.lane + view.position * shape.row, last - shape.start + 8, shape.row);
   paintBlocks(pen, scene);
+  pen.fillStyle = styled("--accent-soft");
+  pen.fillRect(shape.start - 6, shape.lane + view.position * shape.row, last - shape.start + 10, shape.row);
   pen.fillStyle = styled("--line");
   for (const t of view.ids.keys()) {
     pen.fillRect(shape.start, middleOf(shape, t) - 0.5, last - shape.start, 1);

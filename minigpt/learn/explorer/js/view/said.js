@@ -23,8 +23,12 @@ export function sayPart({ view, scene }, k, back) {
   const V = view.model.config.vocab_size;
   const does = back ? word(`stage.backward_${part.kind}`, { V }) : word(`stage.forward_${part.kind}`, { V });
   const kept = view.pass.values.get(part.name);
+  const shape = writeShape(kept.shape ?? kept.value.shape);
+  if (part.kind === "head" && !back) {
+    return `${namePart(part)}: ${does} · ${shape} · ${word("pass.loss", { loss: writeNumber(view.pass.loss) })}`;
+  }
   const numbers = {
-    shape: writeShape(kept.shape ?? kept.value.shape),
+    shape,
     token: view.labels[view.position],
     size: writeNumber(scene.sizes[back ? "gradient" : "value"][k][view.position]),
   };
