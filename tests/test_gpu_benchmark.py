@@ -633,6 +633,7 @@ BREAKS_THE_GPU = """
     import pytest
     from benchmarks.gpu_parts import at_once
     broken = []
+    at_once.has_gpu = lambda: True
     at_once.is_broken = lambda: bool(broken)
 
     @pytest.mark.parametrize("n", range(12))
@@ -668,8 +669,11 @@ def test_a_gpu_is_broken_where_it_answers_with_an_error(monkeypatch):
     for answer, broken in ((None, False), (OSError("an illegal memory access was encountered"), True)):
         answers[:] = [answer]
         assert at_once.is_broken() == broken
+    assert at_once.has_gpu()
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(is_available=lambda: False))
-    assert not at_once.is_broken()
+    assert not at_once.has_gpu()
+    monkeypatch.delitem(sys.modules, "cupy")
+    assert not at_once.has_gpu()
 
 
 def test_a_test_that_waits_for_ever_is_named(tmp_path, played, monkeypatch):

@@ -25,18 +25,23 @@ class Worker:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report) -> None:
         """Last: the failure has been sent to the first process."""
-        if report.failed and is_broken():
+        found = has_gpu()  # from the first report on, while it answers: CuPy remembers
+        if report.failed and found and is_broken():
             os._exit(1)
 
 
+def has_gpu() -> bool:
+    """Has this process imported CuPy, and is there a GPU? Not gpu.cupy, which a test may have replaced."""
+    cupy = sys.modules.get("cupy")
+    return cupy is not None and cupy.is_available()
+
+
 def is_broken() -> bool:
-    """Does this process have a GPU that does nothing any more?"""
-    cupy = sys.modules.get("cupy")  # CuPy itself, also while a test has put another thing into its place
-    if cupy is None or not cupy.is_available():
-        return False
+    """Does the GPU do nothing any more in this process?"""
+    runtime = sys.modules["cupy"].cuda.runtime
     try:
-        cupy.cuda.runtime.deviceSynchronize()
-    except cupy.cuda.runtime.CUDARuntimeError:
+        runtime.deviceSynchronize()
+    except runtime.CUDARuntimeError:
         return True
     return False
 
