@@ -147,9 +147,9 @@ class TokenStep:
         np.multiply(self.swapped, sin, out=self.aside)
         np.add(self.turned, self.aside, out=self.pairs)
         past.extend(self.k, self.v)
-        k, v = past.read()
-        k = k[:, :, -self.window :]
-        v = v[:, :, -self.window :]
+        seen = slice(max(past.length - self.window, 0), past.length)
+        k = past.k[:, :, seen]
+        v = past.v[:, :, seen]
 
         self.q *= self.scale
         scores = self.q @ k.swapaxes(2, 3)  # (1,G,NH/G,S)
