@@ -3,17 +3,20 @@
 import csv
 import json
 import re
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import same, snapshot
 
-from minigpt import GPT1, GPT1Config, open_model, plot
+from minigpt import GPT1, GPT1Config, models, open_model, plot
 from minigpt.cli import main
-from minigpt.data.examples import Task
+from minigpt.data.examples import Example, Task
+from minigpt.data.input_transformations import encode_all, with_special
 from minigpt.errors import InputError
 from minigpt.evaluation import metrics
+from minigpt.files import disk
 from minigpt.files.lock import locked
 from minigpt.jobs import finetune
 from minigpt.jobs.finetune import FinetuneOptions, announcement, preparation
@@ -120,6 +123,25 @@ def test_several_test_files_are_judged_after_one_training(pretrained, tmp_path, 
     assert main(several) == 0 and "this run is finished" in capsys.readouterr().out
     Path(tests[1]).write_text(Path(tests[0]).read_text(encoding="utf-8"), encoding="utf-8")
     assert main(several) == 2 and "the examples of --test are not what" in capsys.readouterr().err
+
+
+def test_examples_take_few_times_the_memory_of_their_file(pretrained):
+    """Four bytes a token, where a list has eight; and the checksum of all of them takes none."""
+    _, text = models.open_both(pretrained)
+    text = with_special(text)
+    examples = [Example((f"tom saw the cat {number} " + "mia saw it " * 60,), number % 2) for number in range(200)]
+    encode_all(examples, "classification", text, 2000)  # words are remembered
+    tracemalloc.start()
+    encoded = encode_all(examples, "classification", text, 2000)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    mark = disk.checksum_of_list("task", examples)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    n_tokens = sum(len(one.ids) for (one,) in encoded)
+    assert n_tokens > 20_000 and taken < 6 * n_tokens
+    assert peak - taken < 50_000 < sum(len(example.texts[0]) for example in examples)
+    assert mark == disk.checksum(["task", examples]) and disk.checksum_of_list([], []) == disk.checksum([[], []])
 
 
 def test_several_seeds_each_have_a_folder_and_together_a_mean(pretrained, tmp_path, capsys):

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,17 @@ def write_text(path: str | Path, text: str) -> None:
 def checksum(value: Any) -> str:
     """The sha256 of a value, written as JSON, in hexadecimal."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def checksum_of_list(head: Any, items: Iterable[Any]) -> str:
+    """`checksum([head, [*items]])`, made of one item after another: many of them take no memory."""
+    digest = hashlib.sha256(f"[{json.dumps(head)}, [".encode())
+    between = ""
+    for item in items:
+        digest.update((between + json.dumps(item)).encode())
+        between = ", "
+    digest.update(b"]]")
+    return digest.hexdigest()
 
 
 def finite(value: Any) -> Any:

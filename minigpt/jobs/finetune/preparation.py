@@ -10,7 +10,7 @@ from minigpt.data.input_transformations import DELIMITER, special_ids, with_spec
 from minigpt.device.gpu import choose_device
 from minigpt.errors import InputError
 from minigpt.files.checkpoint import WEIGHTS
-from minigpt.files.disk import checksum
+from minigpt.files.disk import checksum, checksum_of_list
 from minigpt.jobs.finetune.examples import Data, encode, is_stories, layout_of, load_splits
 from minigpt.jobs.finetune.kept import Kept, check_empty
 from minigpt.jobs.finetune.settings import FinetuneOptions
@@ -156,7 +156,7 @@ def _marks(task: Task, data: dict[str, Data], pretrained: LanguageModel, plain: 
     """A checksum of each thing that a run is made of."""
     marks = {"vocabulary": checksum(plain.tokens)}
     for split, part in data.items():
-        marks[split] = checksum([task, part.examples])
+        marks[split] = checksum_of_list(task, part.examples)
     others = [marks.pop(split) for split in data if split.startswith("test ")]
     if others:
         marks["test"] = checksum([marks["test"], *others])
