@@ -9,10 +9,11 @@ import pytest
 import small_family
 from browser import chromium, watched
 
-from minigpt import models
+from minigpt import GPT2, GPT2Config, models
 from minigpt.learn.explorer import job, page
 from minigpt.learn.explorer.named_pass import named_pass
 from minigpt.learn.lessons import find_lessons
+from minigpt.tokenizer import GPT2Tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -265,6 +266,13 @@ def test_arrow_keys_walk_at_once_and_leave_the_text_and_the_menus_alone(visit):
     assert page.locator("#stage input").get_attribute("aria-valuetext") == page.locator(".stage-line").inner_text()
 
 
+def test_the_first_link_leads_to_the_play(visit):
+    page = visit()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.dataset.focus") == "stage.play"
+
+
 def test_play_goes_forward_and_back_and_can_be_stopped(visit):
     page = visit(still=True)
     page.click('[data-focus="stage.play"]')
@@ -483,6 +491,23 @@ def test_every_part_of_a_recorded_model_has_sizes(visit, tmp_path, name):
     assert len(drawn["parts"]) > 10
     for k, part in enumerate(drawn["parts"]):
         assert all(size is not None and size >= 0 for size in drawn["value"][k] + drawn["gradient"][k]), part
+
+
+def test_a_drawing_of_many_blocks_scrolls_with_the_pass_in_its_own_box(visit, tmp_path):
+    tokenizer = GPT2Tokenizer.train("the cat sat on the mat", 270, progress=False)
+    config = GPT2Config(vocab_size=tokenizer.vocab_size, n_positions=16, n_embd=8, n_layer=12, n_head=2)
+    GPT2(config, seed=1).save(tmp_path / "deep")
+    tokenizer.save(tmp_path / "deep")
+    out = tmp_path / "page.html"
+    job.explore(job.ExploreOptions(folder=str(tmp_path / "deep"), text="the cat", out=str(out)), say=lambda line: None)
+    page = visit(out)
+    box = page.locator("#stage .scroll")
+    ends = []
+    for at in (1, 40, 74, 150):
+        choose(page, at=at)
+        ends.append(box.evaluate("(box) => [box.scrollLeft, box.scrollLeft + box.clientWidth, box.scrollWidth]"))
+    assert ends[0][0] == ends[3][0] == 0 and 0 < ends[1][0] < ends[2][0] and ends[2][1] >= ends[2][2] - 1
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 1280
 
 
 def test_the_colours_of_the_stage_are_given_in_light_and_in_dark():

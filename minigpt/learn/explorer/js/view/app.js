@@ -152,7 +152,7 @@ function listenToReader() {
     const name = link.getAttribute("href").slice(1);
     link.addEventListener("click", (event) => {
       event.preventDefault(); // the address keeps the language
-      goToPanel(name in PANELS ? name : page.panels[0]);
+      return name in PANELS ? goToPanel(name) : focusOn("stage.play");
     });
   }
   document.addEventListener("keydown", pressedOnStage);

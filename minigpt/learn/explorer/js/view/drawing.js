@@ -107,30 +107,38 @@ function paintCard(pen, shape, part, { from, to }) {
 
 // The stream as one line, and the branches that leave it and are added to it again.
 function paintWires(pen, { parts, shape }) {
-  const { places, stream, branch } = shape;
-  const turn = (from, to) => {
+  const { places, stream, branch, over } = shape;
+  const paintWire = (width, points) => {
+    pen.lineWidth = width;
     pen.beginPath();
-    pen.moveTo(...from);
-    pen.lineTo(...to);
+    points.forEach((point) => pen.lineTo(...point));
     pen.stroke();
   };
   pen.strokeStyle = styled("--soft");
-  pen.lineWidth = 3;
-  turn([places[0].from + 4, stream], [places.at(-1).to - 4, stream]);
-  pen.lineWidth = 1.5;
-  let left = null; // where a branch has left the stream
+  paintWire(3, [[places[0].from + 4, stream], [places.at(-1).to - 4, stream]]);
+  for (const { first, last, sum } of branchesOf(parts)) {
+    const leaves = places[first].from - 1;
+    const { to } = places[last];
+    const joins = (places[sum].from + places[sum].to) / 2;
+    const high = sum === last + 1 ? branch : over; // past the boxes of another branch
+    const up = [[leaves, stream], [leaves, branch], [to, branch]];
+    paintWire(1.5, [...up, [to, high], [joins, high], [joins, stream - 9]]);
+  }
+}
+
+// -> [{ first, last: parts of a branch, sum: the part where it is added }]; two that read the same stream have one sum
+function branchesOf(parts) {
+  const branches = [];
+  let first = null;
   parts.forEach((part, k) => {
-    const { from, to } = places[k];
-    const middle = (from + to) / 2;
-    if (!part.onStream) {
-      if (left === null || part.kind === "norm") turn([from - 1, stream], [from - 1, branch]);
-      left = left === null ? from - 1 : left;
-    } else if (part.kind === "sum" && left !== null) {
-      turn([left, branch], [middle, branch]);
-      turn([middle, branch], [middle, stream - 9]);
-      left = null;
-    }
+    if (part.onStream) return;
+    first ??= k;
+    if (part.kind === "norm") return;
+    const sum = parts.findIndex((one, i) => i > k && one.kind === "sum");
+    branches.push({ first, last: k, sum });
+    first = null;
   });
+  return branches;
 }
 
 // --- a frame ---------------------------------------------------------------------------------------------------------

@@ -6,11 +6,13 @@ const OF_THE_EMBEDDING = /^(x|tokens|positions|segments|tokens_embed|positions_e
 
 // Pixels along the way of the values. Wide: they run from left to right; turned, where there is little room, from top
 // to bottom.
-// start: room of the tokens' names; lane: room of the boxes' names, across the way; branch, stream: lines in the lane
+// start: room of the tokens' names; lane: room of the boxes' names, across the way; over, branch, stream: lines in the
+// lane
 const WIDE = {
   start: 92,
   lane: 90,
   branch: 42,
+  over: 23,
   stream: 72,
   gap: 12,
   end: 26,
@@ -20,6 +22,7 @@ const TURNED = {
   start: 66,
   lane: 88,
   branch: 34,
+  over: 1,
   stream: 76,
   gap: 16,
   end: 10,

@@ -32,6 +32,7 @@ export function drawStage(host, views) {
   const said = breaks.map((sentence) => make("p", { class: "break", role: "status" }, sentence));
   host.replaceChildren(current.controls.bar, current.controls.line, ...figures, ...said);
   show(Math.min(state.at ?? current.turn, current.last));
+  current.models.forEach(followAcross);
 }
 
 function makeControls() {
@@ -137,9 +138,18 @@ function walkTo(place) {
   if (isOnPart) focusOn(focusOfPart(model.view, model.scene.parts[Math.max(partAt(model, state.at), 0)]));
 }
 
-// A turned drawing is longer than the screen: it scrolls with the pass.
+// A drawing of many blocks is wider than its box, which scrolls with the pass.
+function followAcross({ figure, scene, front }) {
+  const box = figure.querySelector(".scroll");
+  if (scene.shape.turned || front.at >= scene.shape.along) return;
+  const seen = front.at - box.scrollLeft;
+  if (seen < 0.25 * box.clientWidth || seen > 0.75 * box.clientWidth) box.scrollLeft = front.at - box.clientWidth / 2;
+}
+
+// A turned drawing is longer than the screen, which scrolls with the pass.
 function showAndFollow(place) {
   show(place);
+  current.models.forEach(followAcross);
   const [{ canvas, scene, front }] = current.models;
   if (!scene.shape.turned) return;
   const at = canvas.getBoundingClientRect().top + front.at;
