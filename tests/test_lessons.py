@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 EXERCISES = sorted((ROOT / "lessons" / "exercises").glob("*.py"))
 QUICK = ("05", "06")  # those of a few seconds; the others are slow tests
-QUICK_CORES = ("00",)  # a core that runs alone in less than two seconds
+SLOW_CORES = ("08", "11", "26", "37")  # cores that compute for more than two seconds
 
 
 def parameters():
@@ -104,8 +104,8 @@ def test_a_lesson_the_readme_and_the_korean_edition_say_the_same_of_its_times(pa
 def with_a_core() -> list:
     """The lessons that have deeper parts; those whose core takes more than two seconds are slow tests."""
     found = [path for path in LESSONS if deeper_parts(cells(path))]
-    quick = [path for path in found if path.name[:2] in QUICK_CORES]
-    return [*quick, *later([path for path in found if path not in quick])]
+    slow = [path for path in found if path.name[:2] in SLOW_CORES]
+    return [*(path for path in found if path not in slow), *later(slow)]
 
 
 def later(paths: list[Path]) -> list:

@@ -281,6 +281,40 @@ def test_screenshots_are_kept(site, browser, tmp_path_factory):
     assert {path.name for path in folder.iterdir()} == expected
 
 
+FOLDS = """<!doctype html><meta charset="utf-8"><script src="folds.js"></script>
+<a href="#deep">there</a> <a href="#inside">inside</a>
+<section id="deep"><details class="deeper"><summary>Deep</summary><p id="inside">x</p></details></section>
+<section id="other"><details class="deeper"><summary>Other</summary><p>y</p></details></section>
+"""
+
+
+@pytest.mark.slow
+def test_a_link_into_a_fold_opens_it_and_paper_opens_all(browser, tmp_path):
+    script = Path(__file__).parent.parent / "lessons" / "site" / "static" / "folds.js"
+    (tmp_path / "folds.js").write_bytes(script.read_bytes())
+    (tmp_path / "page.html").write_text(FOLDS, encoding="utf-8")
+    page, address = browser.new_page(), (tmp_path / "page.html").as_uri()
+
+    def opened():
+        return page.eval_on_selector_all("details", "all => all.map(one => one.open)")
+
+    for target in ("deep", "inside"):
+        page.goto("about:blank")
+        page.goto(address)
+        assert opened() == [False, False]
+        page.click(f"a[href='#{target}']")
+        page.wait_for_function("document.querySelector('details').open", timeout=5000)
+        page.evaluate("document.querySelector('details').open = false")
+        page.click(f"a[href='#{target}']")  # the same link once more
+        page.wait_for_function("document.querySelector('details').open", timeout=5000)
+        page.goto("about:blank")
+        page.goto(f"{address}#{target}")
+        assert opened() == [True, False]
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert opened() == [True, True]
+    page.close()
+
+
 @pytest.mark.slow
 def test_nothing_is_wrong_with_the_built_site(browser):
     named = os.environ.get("MINIGPT_SITE")
