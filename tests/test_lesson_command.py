@@ -38,7 +38,7 @@ first = 1
 # %%
 raise ValueError("not in the core")
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ### Still deep
 
 # %% [markdown]
