@@ -6,10 +6,9 @@
 # see a mistake that is easily made with it. Then you will train a Unigram model by hand, with a
 # method whose likelihood rises at every step, and see that this method is a gradient in disguise.
 #
-# Reading: 60 minutes. Running: 5 to 15 seconds. The core is sections 1 to 4: 25 minutes without the
-# code of the pictures. The rest goes deeper. Before it: lessons 10 and 15; you may read it right
-# after lesson 15. Section 6 also uses finite differences (lesson 00) and the gradient of the
-# softmax (lesson 02).
+# Reading: 25 minutes for the core, 95 minutes for all of it. Running: 5 to 15 seconds. Before it:
+# lessons 10 and 15; you may read it right after lesson 15. Section 6 also uses finite differences
+# (lesson 00) and the gradient of the softmax (lesson 02).
 #
 # Papers: Schuster and Nakajima 2012, and Wu et al. 2016, section 4.1 (WordPiece). Kudo 2018,
 # sections 3.2 and 3.3 (Unigram). Kudo and Richardson 2018 (SentencePiece).
@@ -35,7 +34,7 @@ import sys
 
 import numpy as np
 
-from minigpt import data
+from minigpt import data, plot
 from minigpt.device.threads import set_threads
 from minigpt.tokenizer import TRAINERS
 
@@ -55,7 +54,9 @@ four = {name: TRAINERS[kind](TEXT, 2000, progress=False) for name, kind in KINDS
 print(f"learnt from {len(TEXT):,} characters:", ", ".join(four))
 assert {tokenizer.vocab_size for tokenizer in four.values()} == {2000}, "all have the same size"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
+# ### A paragraph in both languages
+#
 # Here is a paragraph in both languages. `▁` is a space that belongs to the piece, `##` marks a
 # piece inside a word, and `\x…` is a byte that is no text by itself.
 
@@ -92,8 +93,6 @@ for name, tokenizer in four.items():
 
 # %%
 from itertools import accumulate
-
-from minigpt import plot
 
 
 def spans(name, sentence):
@@ -174,7 +173,9 @@ for word in ("grandmother", "고양이는", "잉어가", "어가"):
     encoded = [four[WORDPIECE].tokens[i] for i in four[WORDPIECE].encode(word)]
     assert encoded == (longest_match(word, words_of_pieces) or ["[UNK]"]), "as the library cuts it"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
+# ### The trap: one unknown character
+#
 # **The trap: one unknown character makes the whole word unknown.** `어가` can be cut, 잉어가 cannot:
 # no piece begins with 잉, so the word is one `[UNK]`, and the model does not even see that it ends
 # in a particle. A Korean word is a noun with its particles, or a verb with its endings, without a
@@ -207,7 +208,8 @@ assert unicodedata.normalize("NFC", uncased("한국어")) == "한국어", "NFC i
 # On the screen both look the same, but they are other characters, called *jamo*. A vocabulary of
 # syllables finds none of them. So a Korean BERT keeps capitals and accents
 # (`do_lower_case: false`). Its vocabulary and this setting belong together.
-#
+
+# %% [markdown]
 # ## 3. BPE of SentencePiece: scores, and bytes as a way out
 #
 # WordPiece throws spaces away, so a decoder must guess them. SentencePiece keeps them: it writes
@@ -250,6 +252,9 @@ for word in sorted(set(TEXT.split()))[::10]:
 # Korean syllables need merges to become whole. Here the start is the characters of the training
 # text, and only a character that is not among them is written as bytes. 256 of the 2,000 pieces
 # are kept for that, `<0x00>` to `<0xFF>`.
+
+# %% [markdown] tags=["deeper"]
+# ### Bytes as a way out
 
 # %%
 llama = four[SCORES]
@@ -369,6 +374,9 @@ assert last_piece[4] == "lowe", "the best way to place 4 is not a part of the be
 # same with logarithms, so that products become sums and no number becomes too small: the *score* of
 # a piece is its log-probability.
 
+# %% [markdown] tags=["deeper"]
+# ### The same in the library, and a greedy trap
+
 # %%
 from math import exp, log
 
@@ -420,7 +428,7 @@ assert len(differ) > 0.04 * len(its_words), "it is not rare"
 #
 # This is the end of the core. How does Unigram get its pieces and their probabilities?
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. The sum over all ways
 #
 # To learn, we need one more number: how likely is the *word*? It could have come about in each of
@@ -480,7 +488,7 @@ for piece in P:
 assert np.isclose(score_of_word, log(of_word)), "the library has the logarithm of the sum"
 assert np.isclose(characters_spelled, 6), "each of the six characters is spelled exactly once"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. EM: probabilities from text alone
 #
 # If we knew how each word of a text is cut, the probabilities would be counts, divided by their
@@ -691,7 +699,8 @@ assert min(np.diff(curves["rate 0.4"])) < -1 < -1e-9 < min(np.diff(curves["EM"])
 # %% [markdown]
 # The best rate of these needs far more steps than EM, and twice that rate makes the likelihood fall
 # again and again. EM has no rate to choose.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 7. Which pieces are chosen?
 #
 # BPE merges the most frequent pair (lesson 10). For WordPiece, Google never released its program.
@@ -781,7 +790,7 @@ axes.set_title("Two steps of EM, then a pruning; the numbers are pieces after th
 axes.margins(y=0.15)
 plot.save(figure, "35_pruning.png")
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Another cut every time
 #
 # A model of all ways can also *draw* one, with its probability. In
@@ -809,7 +818,7 @@ for alpha in (1, 0.3):
         assert abs(observed - share) < width, "drawn as often as computed, within five deviations"
 assert shares[0] < 0.5, "with alpha 0.3 the likeliest way is less than half"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 9. In the library
 #
 # `minigpt/tokenizer/` has a file for each model, with its encoder and its trainer side by side:
@@ -862,7 +871,7 @@ assert min(totals, key=totals.get) == UNIGRAM, "here Unigram needs the fewest to
 # special tokens that each family puts around a text. In BERT that is `[CLS] text [SEP]`, in ALBERT
 # the same, in T5 `text </s>`, in XLNet `text <sep> <cls>`.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 10. Paper and code
 #
 # - Schuster and Nakajima (2012) built word pieces for Japanese and Korean voice search, where
@@ -878,8 +887,18 @@ assert min(totals, key=totals.get) == UNIGRAM, "here Unigram needs the fewest to
 #   with SentencePiece" does not say which of the two.
 # - SentencePiece adds scores in 32 bits. Where two ways are nearly equal, the rounding decides, and
 #   `Unigram.encode` does the same so that the ids agree. The library `tokenizers` has 64 bits.
+
+# %% [markdown]
+# ## 11. To keep
 #
-# ## 11. Exercises
+# - WordPiece takes the longest piece that fits, from the left; SentencePiece's BPE joins the pair
+#   with the best score; Unigram takes the likeliest of all ways.
+# - A lattice holds all ways to cut a word; Viterbi keeps for each place only the best way to reach
+#   it, so the work grows with the arrows, and not with the ways.
+# - Another rule for cutting gives other tokens, and no error: the text still comes back whole.
+
+# %% [markdown]
+# ## 12. Exercises
 #
 # 1. `exercises/35_cuts.py`: the backward sums with logarithms, how likely a cut is at each place,
 #    and the *second* best way. The file judges itself: run it.
@@ -893,4 +912,4 @@ assert min(totals, key=totals.get) == UNIGRAM, "here Unigram needs the fewest to
 #    Which language needs the larger vocabulary, and why?
 
 # %%
-print("lesson 35: every check is happy (4 tokenizers, 11 ways, 42 expected counts that are slopes)")
+print("lesson 35: every check is happy")
