@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigpt.errors import InputError
-from minigpt.models.sampling import check_options, keep_nucleus, keep_top_k, next_tokens, probabilities
+from minigpt.models.sampling import NotFinite, check_options, keep_nucleus, keep_top_k, next_tokens, probabilities
 
 LOGITS = np.log(np.array([[0.1, 0.4, 0.05, 0.25, 0.2]]))
 
@@ -77,6 +77,23 @@ def test_extreme_scores():
     z = np.array([[1e4, -1e4, 0.0]], np.float32)
     for options in ({}, {"temperature": 1e-9}, {"temperature": 1e9, "top_k": 1}, {"top_k": 2, "top_p": 0.5}):
         assert next_tokens(z, np.array([0.7]), **options).tolist() == [0]
+
+
+@pytest.mark.parametrize("options", [{"top_k": 3}, {"top_p": 0.6}, {"top_k": 20, "top_p": 0.3}])
+def test_rows_that_keep_other_tokens_are_drawn_as_if_alone(options):
+    z = np.random.default_rng(2).standard_normal((40, 60)) * 3
+    numbers = uniform(40)
+    alone = [int(next_tokens(z[i : i + 1], numbers[i : i + 1], **options)[0]) for i in range(40)]
+    assert next_tokens(z, numbers, **options).tolist() == alone and len(set(alone)) > 20
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"top_p": 0.5}])
+def test_what_is_not_finite_is_refused_by_every_filter(options):
+    for row in ([np.nan] * 3, [1, np.nan, 2], [np.inf, 1, 2], [-np.inf] * 3):
+        with pytest.raises(NotFinite):
+            next_tokens(np.array([row, [1.0, 2, 3]]), uniform(2), **options)
+        with pytest.raises(NotFinite):
+            next_tokens(np.array([row]), uniform(1), **options)
 
 
 # --- temperature, top-k, nucleus -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""From logits to a token: temperature, top-k, nucleus, one draw. The same lines on every device.
+"""From logits to a token: temperature, top-k, nucleus, one draw. The same lines on every device, but for `_columns`.
 
 Logits on a GPU stay there: only the tokens that were drawn, and the largest logit of each row, are copied to the
 processor.
@@ -47,14 +47,28 @@ def next_tokens(
 def _drawn(logits, largest, uniform, temperature, top_k, top_p):
     """The tokens (B,) for a temperature above 0."""
     logits = (logits.astype(np.float64) - largest) / temperature
+    tokens = slice(None)
     if top_k is not None:
         logits = keep_top_k(logits, top_k)
     if top_p is not None:
         logits = keep_nucleus(logits, top_p)
-    cumulative = probabilities(logits).cumsum(axis=-1)
+    if top_k is not None or top_p is not None:
+        tokens = _columns(logits != -np.inf)
+    cumulative = probabilities(logits[:, tokens]).cumsum(axis=-1)
     total = cumulative[:, -1:]  # 1, but for rounding
     threshold = uniform[:, None] * total
-    return (cumulative <= threshold).sum(axis=-1)
+    place = (cumulative <= threshold).sum(axis=-1)
+    return place if isinstance(tokens, slice) else tokens[place]
+
+
+def _columns(wanted: Array) -> Array | slice:
+    """wanted (B,V) boolean -> the columns that any row wants: the others cost time, and change nothing
+
+    On a GPU all of them: the program would have to wait until it knows how many there are.
+    """
+    if array_module(wanted) is np:
+        return np.flatnonzero(wanted.any(axis=0))
+    return slice(None)
 
 
 def probabilities(logits: Array) -> Array:
@@ -84,7 +98,9 @@ def keep_nucleus(logits: Array, p: float) -> Array:
     xp = array_module(logits)
     p_token = probabilities(logits)
     least = (1 - p) / logits.shape[-1]  # all tokens below this hold less than 1 - p together: none is in the nucleus
-    descending = -xp.sort(-xp.where(p_token < least, 0, p_token), axis=-1)  # equal numbers are sorted in less time
+    outside = p_token < least
+    inside = xp.where(outside, 0, p_token)[:, _columns(~outside)]
+    descending = -xp.sort(-inside, axis=-1)
     n_inside = (descending.cumsum(axis=-1) <= p).sum(axis=-1)
     last = xp.maximum(n_inside - 1, 0)
     threshold = xp.take_along_axis(descending, last[:, None], axis=-1)
