@@ -29,7 +29,7 @@ from minigpt.tokenizer.lattice import (
     sample_path,
 )
 from minigpt.tokenizer.spiece import SPACE
-from minigpt.tokenizer.unigram_training import finish, learn
+from minigpt.tokenizer.unigram_training import finish, learn, seed_pieces
 from minigpt.tokenizer.word_counts import characters_of, check_room, counted, parts_of
 
 EPSILON = 2.0**-23  # half of it is what a number of about 1 with 32 bits may be wrong by
@@ -158,7 +158,8 @@ class Unigram:
         characters = characters_of(word_counts, coverage)
         first = spiece.first_pieces(special, user_defined)
         check_room(vocab_size, len(first), characters, coverage)
-        steps = learn(parts_of(word_counts, characters), vocab_size, longest=longest, n_seeds=n_seeds)
+        parts = parts_of(word_counts, characters)
+        steps = learn(parts, vocab_size, seed_pieces(parts, n_seeds, longest))
         for step in tqdm(steps, desc="steps of EM", unit="", disable=not progress):
             scores = step.scores
         final = finish(scores, characters, vocab_size - len(first))

@@ -28,12 +28,12 @@ class Step(NamedTuple):
     log_likelihood: float
 
 
-def learn(word_counts: Mapping[str, int], size: int, *, longest: int = 16, n_seeds: int = 1_000_000) -> Iterator[Step]:
+def learn(word_counts: Mapping[str, int], size: int, seeds: Mapping[str, float] | None = None) -> Iterator[Step]:
     """Yield one step of EM after the other, until there are at most `SPARE` times `size` pieces.
 
-    word_counts {word: how often it occurs}; longest: of how many characters a piece may be.
+    word_counts {word: how often it occurs}; seeds {piece: score}: the first pieces, those of `seed_pieces` if None.
     """
-    vocabulary = Vocabulary(seed_pieces(word_counts, n_seeds, longest))
+    vocabulary = Vocabulary(seed_pieces(word_counts) if seeds is None else seeds)
     while True:
         for _ in range(SUB_ITERATIONS):
             counts, log_likelihood = expect(word_counts, vocabulary)
@@ -44,13 +44,14 @@ def learn(word_counts: Mapping[str, int], size: int, *, longest: int = 16, n_see
         vocabulary = Vocabulary(prune(word_counts, vocabulary, int(SPARE * size)))
 
 
-def seed_pieces(word_counts: Mapping[str, int], n_seeds: int, longest: int) -> dict[str, float]:
+def seed_pieces(word_counts: Mapping[str, int], n_seeds: int = 1_000_000, longest: int = 16) -> dict[str, float]:
     """All characters, and of the substrings that occur twice those that cover most of the text, with first scores.
 
     A substring that is always followed by the same character is left out: the longer one says it all. The end of a word
-    is no such character, for different words follow it. (SentencePiece takes the space for one, and so has no piece for
-    a word that a space always follows.) Level by level, because a substring can only occur twice if it does so without
-    its last character.
+    is no such character, for different words follow it. SentencePiece takes the space for one, and so has no piece for
+    a word that a space always follows, such as `▁very`: nothing else makes its vocabularies differ from those here by
+    more than 0.5 % in the likelihood of the text. Level by level, because a substring can only occur twice if it does
+    so without its last character.
     """
     characters = count_characters(word_counts)
     covers = {}  # {substring: how many characters of the text it covers}
