@@ -1,8 +1,11 @@
 """The encoders of the family: every gradient, what each sees, its files, and what it refuses."""
 
+import re
+
 import numpy as np
 import pytest
 import safetensors.numpy
+import small_family
 from helpers import (
     check_along,
     check_every_entry,
@@ -20,7 +23,7 @@ from minigpt.data.objectives import masked, sentence_order, spans
 from minigpt.errors import InputError
 from minigpt.files import checkpoint, disk
 from minigpt.jobs.pretrain import PretrainOptions, train
-from minigpt.models import costs
+from minigpt.models import costs, family
 from minigpt.models.family.albert import ALBERT
 from minigpt.models.family.distilbert import DistilBERT
 from minigpt.models.family.electra import ELECTRA
@@ -31,11 +34,27 @@ from minigpt.models.family.spanbert import SpanBERT
 from minigpt.tokenizer import GPT1Tokenizer
 
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
-OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "generator_heads": 1},
-       "deberta": {"n_distances": 4, "decoder_passes": 2}}  # fmt: skip
+OWN = small_family.OWN | {"deberta": {"n_distances": 4, "decoder_passes": 2}}
 ENCODERS = [card.name for card in models.CARDS if issubclass(card.model, Encoder)]
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
+
+
+def test_who_inherits_from_whom_is_drawn():
+    """Each class is drawn under its base, and every model of the family is there."""
+    above: list[str] = []
+    drawn = {}
+    for line in family.__doc__.splitlines():
+        found = re.fullmatch(r"((?:    )+)(\w+)(  .*)?", line)
+        if found:
+            depth = len(found[1]) // 4
+            above = [*above[: depth - 1], found[2]]
+            drawn[found[2]] = above[:-1]
+    for card in models.CARDS:
+        if card.model.__module__.startswith(family.__name__):
+            names = [kind.__name__ for kind in reversed(card.model.mro())]
+            *bases, own = names[names.index("LanguageModel") :]
+            assert bases == drawn[own]
 
 
 def small(name: str, dtype=np.float64, dropout=0.0, **sizes):

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from helpers import learn_by_heart, moved, same, snapshot
-from small_family import opened
+from small_family import OWN, opened
 
 from minigpt import gradcheck, models, ops
 from minigpt.cli import main
@@ -20,8 +20,6 @@ from minigpt.models.family.encoder import Encoder
 
 ENCODERS = [card.name for card in models.CARDS if issubclass(card.model, Encoder)]
 SIZES = {"vocab_size": 11, "n_positions": 8, "n_embd": 6, "n_layer": 2, "n_head": 2}
-OWN = {"albert": {"embedding_size": 4}, "electra": {"embedding_size": 4, "generator_heads": 1},
-       "deberta": {"n_distances": 4}}  # fmt: skip
 pytestmark = pytest.mark.usefixtures("quick_runs")
 TASK = Task("entailment", ("no", "yes"))
 DELIMITER = 9
