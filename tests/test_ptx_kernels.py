@@ -302,12 +302,12 @@ def test_a_mistake_in_a_rung_is_seen(wrong, monkeypatch):
 
 ARRIVED = "cp_async_wait_all();\n    __syncthreads();"
 PLANTED = {  # in attention on tensor cores: (the file, what it says, what it says instead, what is said of it)
-    "no barrier": ("attention_mma.cu", ARRIVED, "cp_async_wait_all();", "a race|before a copy has arrived"),
-    "no wait": ("attention_mma.cu", ARRIVED, "__syncthreads();", "before a copy has arrived"),
+    "no barrier": ("tile_copy.cuh", ARRIVED, "cp_async_wait_all();", "a race|before a copy has arrived"),
+    "no wait": ("tile_copy.cuh", ARRIVED, "__syncthreads();", "before a copy has arrived"),
     "a wait after the barrier": (
-        "attention_mma.cu", ARRIVED, "__syncthreads();\n    cp_async_wait_all();", "a race|before a copy has arrived",
+        "tile_copy.cuh", ARRIVED, "__syncthreads();\n    cp_async_wait_all();", "a race|before a copy has arrived",
     ),
-    "rows that do not exist": ("attention_mma.cu", "row + r < rows);", "true);", "reads 16 bytes out of bounds"),
+    "rows that do not exist": ("tile_copy.cuh", "row + r < rows);", "true);", "reads 16 bytes out of bounds"),
     "halves exchanged": ("mma_bfloat16.cuh", '"f"(second), "f"(first)', '"f"(first), "f"(second)', "and not"),
     "other rows of a fragment": ("mma_bfloat16.cuh", "rows[lane() % 16]", "rows[lane() / 2]", "and not"),
 }  # fmt: skip

@@ -20,37 +20,8 @@
 
 #include "common.cuh"
 #include "heads.cuh"
+#include "masks.cuh"
 #include "squares.cuh"
-
-// Which keys a query sees (i is a query, j a key), what is added to their scores, and so which tiles are visited.
-struct Rules {
-    bool causal;  // a query sees the keys up to its own position
-    int length, keys;
-    MaskOrBias<bool> mask;
-    MaskOrBias<real> bias;
-    __device__ Rules(int causal, const bool* mask, int mask_axes, const real* bias, int bias_axes, const Heads& heads)
-        : causal(PLAIN || causal), length(heads.length), keys(heads.keys), mask(mask, mask_axes, heads),
-          bias(bias, bias_axes, heads) {}
-
-    __device__ bool sees(int i, int j) const {  // a tile may reach beyond the last query or key
-        if (i >= length || j >= keys || (causal && j > i)) return false;
-        return PLAIN || !mask.at || mask(i, j);
-    }
-    // What is added to the score of query i with key j.
-    __device__ wide added(int i, int j) const {
-        if (!sees(i, j)) return HIDDEN;
-        return bias.at ? wide(bias(i, j)) : 0;
-    }
-    // The score, from the dot product. A hidden one stays hidden even if the product is NaN.
-    __device__ wide score(wide product, wide added, int i, int j) const {
-        if (PLAIN) return sees(i, j) ? product : HIDDEN;
-        return added == HIDDEN ? HIDDEN : product + added;
-    }
-    // The end of the keys that queries before `end` may see: they see no key from here on.
-    __device__ int end_of_keys(int end) const { return causal ? min(keys, end) : keys; }
-    // The first query that may see a key from j on.
-    __device__ int first_query(int j) const { return causal ? j : 0; }
-};
 
 // The lse of a row, log sum exp(s), as two numbers that are never added: with a bias of -1e9, or of the lowest float, on
 // all keys of a row, the sum of the two would be `largest` again, and all probabilities n times what they are.
@@ -60,16 +31,11 @@ struct LogSum {
     __device__ wide probability(wide score) const { return exp(score - largest - log_of_sum); }
 };
 
-// Calls f(query, key, score) for every score of a tile, a reference that f may change. The rows of the tile are the block's
-// queries, or its keys if KEYS_BELOW. Here neighbouring threads have neighbouring keys, whose masks and biases are
-// neighbours in the GPU's memory too; in a product a thread has a square of scores.
-template <bool KEYS_BELOW, class F> __device__ inline void each_score(Squares& scores, F f) {
-#pragma unroll 1
-    for (int n = threadIdx.x; n < ROWS * ROWS; n += THREADS) {
-        int query = n / ROWS, key = n % ROWS;
-        int row = KEYS_BELOW ? key : query, column = KEYS_BELOW ? query : key;
-        f(query, key, scores[column][row % SIDE].x[row / SIDE]);
-    }
+// Writes into the scores of a tile what is added to each. PLAIN adds nothing.
+template <bool KEYS_BELOW>
+__device__ inline void write_added(Squares& scores, const Rules& rules, int first_query, int first_key) {
+    if (PLAIN) return;
+    each_score<KEYS_BELOW>(scores, [&](int i, int j, wide& s) { s = rules.added(first_query + i, first_key + j); });
 }
 
 // x, or 0 where dropout takes the probability of query i and key j away. Without dropout no random bits are computed.
@@ -111,9 +77,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
         __syncthreads();  // all threads have used the previous tile
         load(k_tile, keys_and_values + heads.packed(1, tile), heads.stride(1), end - tile);
         load(v_tile, keys_and_values + heads.packed(2, tile), heads.stride(2), end - tile);
-        if (!PLAIN) {
-            each_score<false>(scores, [&](int i, int j, wide& s) { s = rules.added(block_first + i, tile + j); });
-        }
+        write_added<false>(scores, rules, block_first, tile);
         __syncthreads();
         Square s = {};
         add_dot_products(s, q_tile, k_tile);
@@ -207,9 +171,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
         __syncthreads();
         load(k_tile, keys_and_values + heads.packed(1, tile), heads.stride(1), end - tile);
         load(v_tile, keys_and_values + heads.packed(2, tile), heads.stride(2), end - tile);
-        if (!PLAIN) {
-            each_score<false>(scores, [&](int i, int j, wide& s) { s = rules.added(block_first + i, tile + j); });
-        }
+        write_added<false>(scores, rules, block_first, tile);
         __syncthreads();
         Square s = {};
         add_dot_products(s, q_tile, k_tile);
@@ -278,9 +240,7 @@ extern "C" __launch_bounds__(THREADS, BLOCKS_AT_ONCE) __global__ void attention_
             __syncthreads();
             load(q_tile, queries + heads.packed(0, tile), heads.stride(0), length - tile, scale);
             load(dout_tile, dout + heads.plain(tile), heads.columns, length - tile);
-            if (!PLAIN) {
-                each_score<true>(scores, [&](int i, int j, wide& s) { s = rules.added(tile + i, block_first + j); });
-            }
+            write_added<true>(scores, rules, tile, block_first);
             __syncthreads();
             Square s = {};
             add_dot_products(s, k_tile, q_tile);

@@ -37,17 +37,13 @@ const int PLAIN = 1;
 #include "mma.cuh"
 
 const int WARPS = 4, THREADS = WARPS * WARP;
-// The length of a row in shared memory: 16 bytes more than HEAD numbers. So the same column of eight rows, one below the
-// other, is in different banks of shared memory (squares.cuh says what a bank is).
-const int PADDED = HEAD + PIECE;
+
+#include "tile_copy.cuh"
+
 const int TILE_FRAGMENTS = TILE / 8;  // fragments c, side by side, for the scores of one row tile with a whole tile
 const int HEAD_A = HEAD / DEPTH, HEAD_C = HEAD / 8;  // fragments a, and fragments c, side by side, for a row of a head
 
-typedef real Tile[TILE][PADDED];
-
 const wide LOG2E = 1.4426950408889634;
-const int PIECES = HEAD / PIECE;  // of 16 bytes in a row of a head
-const int ROWS_AT_ONCE = THREADS / PIECES;  // how many rows a block copies at once, a piece for each thread
 
 // How many blocks a multiprocessor should hold at once, for __launch_bounds__: the compiler then limits the registers of a
 // thread, so that those of all blocks fit into the multiprocessor's 65,536. For each row tile a thread holds parts of
@@ -59,30 +55,14 @@ __device__ constexpr int blocks_at_once(int rows, int factors, int results, int 
     return blocks < 1 || HEAD > 64 ? 1 : blocks > 4 ? 4 : blocks;
 }
 
-// Copies the tiles of a head, one after the other, from the GPU's memory, where rows begin `stride` numbers apart. Each
-// thread copies one piece of every ROWS_AT_ONCE-th row. rows: how many rows are left; beyond them a tile gets zeros.
-struct TileCopy {
-    int row, column, rows;  // row, column: where this thread's first piece is in a tile
-    __device__ TileCopy(int rows) : row(threadIdx.x / PIECES), column(threadIdx.x % PIECES * PIECE), rows(rows) {}
-
-    // The address of this thread's first piece of a matrix.
-    __device__ const real* first_piece(const real* head, int stride) const { return head + (long long)row * stride + column; }
-
-    // Starts the copy of TILE rows into shared memory. from: this thread's first piece of them.
-    __device__ void copy(Tile& tile, const real* from, int stride) const {
-#pragma unroll
-        for (int r = 0; r < TILE; r += ROWS_AT_ONCE) {
-            // no piece for this thread
-            if ((THREADS % PIECES && row >= ROWS_AT_ONCE) || (TILE % ROWS_AT_ONCE && row + r >= TILE)) continue;
-            cp_async_16(&tile[row + r][column], from + (long long)r * stride, row + r < rows);
-        }
-    }
-};
-
-// Waits until all copies that were started have arrived, those of all threads, and no thread reads the previous tile.
-__device__ inline void wait_for_tile() {
-    cp_async_wait_all();
-    __syncthreads();
+// The causal mask in a tile on the diagonal: a query sees the keys up to its own position, and later ones get the score
+// LOWEST. The rows of s are queries from first_row on and its columns keys, or the other way round if KEYS_BELOW.
+template <bool KEYS_BELOW, int M, int N>
+__device__ inline void hide_later_keys(FragmentC (&s)[M][N], int first_row, int first_column) {
+    each<M, N>([&](int m, int n, int e, int row, int column) {
+        int i = first_row + row, j = first_column + column;
+        if (KEYS_BELOW ? i > j : j > i) s[m][n].x[e] = LOWEST;
+    });
 }
 
 // s = q k^T / sqrt(D),   p = softmax(s),   out = dropout(p) v,   lse = log2 sum exp(s).
@@ -112,45 +92,26 @@ __global__ void attention_forward(
 #pragma unroll
     for (int m = 0; m < M; m++) largest[m][0] = largest[m][1] = LOWEST;
 
-    TileCopy tiles(length);
-    const real* next = tiles.first_piece(qkv + heads.packed(1, 0), stride);  // keys; values are kv_columns further on
-    auto fetch = [&](int to) {
-        tiles.copy(k[to], next, stride);
-        tiles.copy(v[to], next + heads.kv_columns, stride);
-        next += (long long)TILE * stride;
-        tiles.rows -= TILE;
-    };
-    fetch(0);
+    KeysAndValues next(qkv, heads);
+    next.copy(k[0], v[0]);
     for (int tile = 0, current = 0; tile < end; tile += TILE, current = 1 - current) {
         wait_for_tile();
-        if (tile + TILE < end) fetch(1 - current);  // copied while this tile is used
+        if (tile + TILE < end) next.copy(k[1 - current], v[1 - current]);  // while this tile is used
         if (tile >= warp_first + ROWS) continue;  // causal: only other warps of the block see these keys
         FragmentC s[M][TILE_FRAGMENTS] = {};
         add_times_transposed(s, q, k[current]);
-        if (tile + TILE > warp_first + 1) {  // causal: a query sees the keys up to its own position
-            each<M, TILE_FRAGMENTS>([&](int m, int n, int e, int row, int column) {
-                if (tile + column > warp_first + row) s[m][n].x[e] = LOWEST;
-            });
-        }
+        if (tile + TILE > warp_first + 1) hide_later_keys<false>(s, warp_first, tile);
 
-#pragma unroll
-        for (int m = 0; m < M; m++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) rescale[m][half] = largest[m][half];  // the old one, for now
-        }
+        each_row<M>([&](int m, int half, int) { rescale[m][half] = largest[m][half]; });  // the old one, for now
         each<M, TILE_FRAGMENTS>([&](int m, int n, int e, int, int) {
             largest[m][e / 2] = max(largest[m][e / 2], s[m][n].x[e]);
         });
-#pragma unroll
-        for (int m = 0; m < M; m++) {
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                largest[m][half] = row_max(largest[m][half]);
-                rescale[m][half] = exp2f((rescale[m][half] - largest[m][half]) * scale_log2e);
-                sum[m][half] *= rescale[m][half];
-                largest_log2[m][half] = largest[m][half] * scale_log2e;
-            }
-        }
+        each_row<M>([&](int m, int half, int) {
+            largest[m][half] = row_max(largest[m][half]);
+            rescale[m][half] = exp2f((rescale[m][half] - largest[m][half]) * scale_log2e);
+            sum[m][half] *= rescale[m][half];
+            largest_log2[m][half] = largest[m][half] * scale_log2e;
+        });
         each<M, HEAD_C>([&](int m, int n, int e, int, int) { o[m][n].x[e] *= rescale[m][e / 2]; });
         each<M, TILE_FRAGMENTS>([&](int m, int n, int e, int, int) {
             s[m][n].x[e] = exp2f(s[m][n].x[e] * scale_log2e - largest_log2[m][e / 2]);
@@ -164,16 +125,12 @@ __global__ void attention_forward(
         add_times(o, s, v[current]);
     }
 
-#pragma unroll
-    for (int m = 0; m < M; m++) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            int i = warp_first + m * SIDE + row_of(2 * half);
-            sum[m][half] = row_sum(sum[m][half]);
-            long long row = (long long)blockIdx.y * length + i;
-            if (lane() % 4 == 0 && i < length) lse[row] = largest_log2[m][half] + log2f(sum[m][half]);
-        }
-    }
+    each_row<M>([&](int m, int half, int row) {
+        int i = warp_first + row;
+        sum[m][half] = row_sum(sum[m][half]);
+        long long of_all = (long long)blockIdx.y * length + i;
+        if (lane() % 4 == 0 && i < length) lse[of_all] = largest_log2[m][half] + log2f(sum[m][half]);
+    });
     each<M, HEAD_C>([&](int m, int n, int e, int, int) { o[m][n].x[e] *= stretch / sum[m][e / 2]; });
     store(out + heads.plain(warp_first), heads.columns, length - warp_first, o, 1);
 }
@@ -203,54 +160,33 @@ extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_Q, 2, 1, 4)) __global_
     {
         FragmentA o[M][HEAD_A];
         load(o, out + heads.plain(warp_first), heads.columns, length - warp_first);
-#pragma unroll
-        for (int m = 0; m < M; m++) {
-#pragma unroll
-            for (int n = 0; n < HEAD_A; n++) {
-#pragma unroll
-                for (int i = 0; i < 4; i++) delta_of_row[m][i % 2] += dot(o[m][n].word[i], dout_rows[m][n].word[i]);
-            }
-        }
+        each_word<M, HEAD_A>([&](int m, int k, int i) {
+            delta_of_row[m][i % 2] += dot(o[m][k].word[i], dout_rows[m][k].word[i]);
+        });
     }
-#pragma unroll
-    for (int m = 0; m < M; m++) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-            int i = warp_first + m * SIDE + row_of(2 * half);
-            long long row = (long long)blockIdx.y * length + i;
-            delta_of_row[m][half] = row_sum(delta_of_row[m][half]);
-            if (i < length) {
-                if (lane() % 4 == 0) delta[row] = delta_of_row[m][half];
-                lse_of_row[m][half] = lse[row];
-            }
-        }
-    }
+    each_row<M>([&](int m, int half, int row) {
+        int i = warp_first + row;
+        long long of_all = (long long)blockIdx.y * length + i;
+        delta_of_row[m][half] = row_sum(delta_of_row[m][half]);
+        if (i >= length) return;
+        if (lane() % 4 == 0) delta[of_all] = delta_of_row[m][half];
+        lse_of_row[m][half] = lse[of_all];
+    });
     load(q, qkv + heads.packed(0, warp_first), stride, length - warp_first);
     round_all(q);
     round_all(dout_rows);
 
-    TileCopy tiles(length);
-    const real* next = tiles.first_piece(qkv + heads.packed(1, 0), stride);  // keys; values are kv_columns further on
-    auto fetch = [&](int to) {
-        tiles.copy(k[to], next, stride);
-        tiles.copy(v[to], next + heads.kv_columns, stride);
-        next += (long long)TILE * stride;
-        tiles.rows -= TILE;
-    };
-    fetch(0);
+    KeysAndValues next(qkv, heads);
+    next.copy(k[0], v[0]);
     for (int tile = 0, current = 0; tile < end; tile += TILE, current = 1 - current) {
         wait_for_tile();
-        if (tile + TILE < end) fetch(1 - current);  // copied while this tile is used
+        if (tile + TILE < end) next.copy(k[1 - current], v[1 - current]);  // while this tile is used
         for (int chunk = 0; chunk < TILE; chunk += SIDE) {
             if (tile + chunk >= warp_first + ROWS) break;  // causal
             FragmentC s[M][2] = {}, dp[M][2] = {};
             add_times_transposed(s, q, &k[current][chunk]);
             add_times_transposed(dp, dout_rows, &v[current][chunk]);
-            if (tile + chunk >= warp_first) {
-                each<M, 2>([&](int m, int n, int e, int row, int column) {
-                    if (tile + chunk + column > warp_first + row) s[m][n].x[e] = LOWEST;
-                });
-            }
+            if (tile + chunk >= warp_first) hide_later_keys<false>(s, warp_first, tile + chunk);
             each<M, 2>([&](int m, int n, int e, int row, int column) {
                 wide p = exp2f(s[m][n].x[e] * scale_log2e - lse_of_row[m][e / 2]), dp_kept = dp[m][n].x[e] * stretch;
                 if (DROPS) dp_kept = drop(dp_kept, heads.index(first, warp_first + row, tile + chunk + column));
@@ -318,11 +254,7 @@ extern "C" __launch_bounds__(THREADS, blocks_at_once(ROWS_KV, 2, 2, 4)) __global
                 FragmentC s[M][2] = {}, dp[M][2] = {};
                 add_times_transposed(s, k, &q[current][chunk]);
                 add_times_transposed(dp, v, &dout_tile[current][chunk]);
-                if (tile + chunk < warp_first + ROWS) {
-                    each<M, 2>([&](int m, int n, int e, int row, int column) {
-                        if (warp_first + row > tile + chunk + column) s[m][n].x[e] = LOWEST;
-                    });
-                }
+                if (tile + chunk < warp_first + ROWS) hide_later_keys<true>(s, warp_first, tile + chunk);
                 each<M, 2>([&](int m, int n, int e, int row, int column) {
                     wide p = exp2f(s[m][n].x[e] * scale_log2e - lse_tile[current][chunk + column]);
                     wide keep = DROPS ? drop(1, heads.index(first, tile + chunk + column, warp_first + row)) : 1;

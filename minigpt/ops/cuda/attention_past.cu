@@ -16,6 +16,7 @@
 
 #include "common.cuh"
 #include "heads.cuh"
+#include "masks.cuh"
 
 const int GROUPS = THREADS / LANES;  // of a block; the LANES threads of a group are neighbours in one warp
 const int PART = KEYS * GROUPS;  // keys of a block

@@ -1,6 +1,7 @@
-// What the kernels of attention share. Chosen when a kernel is compiled: HEAD, how many numbers a query, key or value of one
-// head has; KV_GROUP, how many heads of queries share one head of keys and values (Ainslie et al. 2023); and PLAIN: plain
-// causal self-attention. Each position sees itself and the positions before it, and nothing is added to the scores.
+// Where queries, keys and values are, for all kernels of attention: attention.cu, attention_mma.cu and attention_past.cu.
+// Chosen when a kernel is compiled: HEAD, how many numbers a query, key or value of one head has; KV_GROUP, how many heads
+// of queries share one head of keys and values (Ainslie et al. 2023); and PLAIN: plain causal self-attention. Each position
+// sees itself and the positions before it, and nothing is added to the scores.
 
 // Where the numbers of one head of queries are, and of the keys and values that it reads. They may be packed in one array
 // (B,T,C+2G), as they always are where PLAIN. C is the width of all heads of queries, G that of all heads of keys. Then
@@ -32,25 +33,4 @@ struct Heads {
     __device__ unsigned index(unsigned first, int i, int j) const {
         return first + (((unsigned)batch * n_head + head) * length + i) * keys + j;
     }
-};
-
-#define HIDDEN wide(__uint_as_float(0xFF800000u))  // minus infinity: the score of a key that the query does not see
-
-// The mask or bias of one head, a part of an array (B or 1, NH or 1, T or 1, S or 1). An axis of length 1 is broadcast, as
-// in NumPy. axes has a bit for each axis that is not: 8 for B, 4 for NH, 2 for T, 1 for S. at is null where there is none.
-// Queries are counted from `first_query` on.
-template <class Number> struct MaskOrBias {
-    const Number* at;
-    int query_stride, key_stride;  // from a query, or a key, to the next one
-    __device__ MaskOrBias(const Number* all, int axes, const Heads& heads, int first_query = 0) {
-        key_stride = axes & 1 ? 1 : 0;
-        query_stride = axes & 2 ? (axes & 1 ? heads.keys : 1) : 0;
-        long long size = (axes & 1 ? heads.keys : 1) * (long long)(axes & 2 ? heads.length : 1);
-        long long head_stride = axes & 4 ? size : 0;
-        size *= axes & 4 ? heads.n_head : 1;
-        long long batch_stride = axes & 8 ? size : 0;
-        long long begin = heads.head * head_stride + heads.batch * batch_stride + (long long)first_query * query_stride;
-        at = all ? all + begin : all;
-    }
-    __device__ Number operator()(int i, int j) const { return at[(long long)i * query_stride + j * key_stride]; }
 };

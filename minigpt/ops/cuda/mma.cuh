@@ -1,5 +1,6 @@
-// Products on tensor cores: c += a b, with a (16, DEPTH), b (DEPTH, 8) and c (16, 8) in float. DEPTH, and how the numbers of
-// a and b are stored, depend on `real`: mma_bfloat16.cuh or mma_float32.cuh, included in the middle of this file.
+// Products on tensor cores, for the three kernels of attention_mma.cu: c += a b, with a (16, DEPTH), b (DEPTH, 8) and
+// c (16, 8) in float. DEPTH, and how the numbers of a and b are stored, depend on `real`: mma_bfloat16.cuh or
+// mma_float32.cuh, included in the middle of this file.
 //
 // A warp computes a product together. No thread holds a whole matrix. Each of the 32 threads (lanes) holds a fragment: a few
 // numbers of each matrix, in registers, always from the same places. c, for example, is held by these lanes:
@@ -48,6 +49,27 @@ template <int M, int N, class F> __device__ inline void each(F f) {
     }
 }
 
+// Calls f(m, half, row) for both rows of each row tile that this lane has numbers of: half 0 is row g, half 1 row g + 8.
+template <int M, class F> __device__ inline void each_row(F f) {
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) f(m, half, m * SIDE + row_of(2 * half));
+    }
+}
+
+// Calls f(m, k, i) for every word[i] of a[m][k]. Together the a[m][k] are a matrix (16 M, DEPTH K).
+template <int M, int K, class F> __device__ inline void each_word(F f) {
+#pragma unroll
+    for (int m = 0; m < M; m++) {
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) f(m, k, i);
+        }
+    }
+}
+
 // --- instructions, each by its name in PTX; tests play them on a processor ---
 
 #ifdef __CUDA_ARCH__
@@ -86,15 +108,8 @@ __device__ inline void cp_async_wait_all() { asm volatile("cp.async.wait_all;" :
 
 // --- rows in registers ---
 
-// The sum, or the maximum, of a value over the four lanes that share a row of c, returned to each of them.
-__device__ inline wide row_sum(wide x) {
-    x += __shfl_xor_sync(0xffffffffu, x, 1);
-    return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
-__device__ inline wide row_max(wide x) {
-    x = max(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return max(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
+const int NEAREST = 1, FARTHEST = 2;  // how far apart the four lanes are that share a row of c
+#include "row_sums.cuh"
 
 // Loads a (16 M, DEPTH K) from the GPU's memory, where rows begin `stride` numbers apart. Only the first `rows` exist: the
 // others become zeros. The numbers are not rounded yet.
@@ -116,14 +131,7 @@ __device__ inline void load(FragmentA (&a)[M][K], const real* from, int stride, 
 
 // Rounds all numbers of a to the type that a product takes.
 template <int M, int K> __device__ inline void round_all(FragmentA (&a)[M][K]) {
-#pragma unroll
-    for (int m = 0; m < M; m++) {
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) a[m][k].word[i] = rounded(a[m][k].word[i]);
-        }
-    }
+    each_word<M, K>([&](int m, int k, int i) { a[m][k].word[i] = rounded(a[m][k].word[i]); });
 }
 
 // The other way: stores c (16 M, 8 N), times a factor, in the GPU's memory.

@@ -1,5 +1,6 @@
-// Products of matrices on ordinary cores (not tensor cores), for heads of HEAD numbers. They are computed by a block of
-// SIDE x SIDE threads, from tiles of ROWS rows in shared memory (ROWS = SIDE * EACH):
+// Products of matrices on ordinary cores (not tensor cores), and what brings tiles to them and results away, for the three
+// kernels of attention.cu. A block of SIDE x SIDE threads computes them for heads of HEAD numbers, from tiles of ROWS rows
+// in shared memory (ROWS = SIDE * EACH):
 //
 //     add_dot_products   s += a b^T         a, b (ROWS,HEAD), s (ROWS,ROWS): each row of a times each row of b
 //     add_products       results += s b     results (ROWS,HEAD): a weighted sum of the rows of b, with the weights in s
@@ -58,15 +59,8 @@ __device__ inline int thread_column() { return threadIdx.x / 2 % SIDE; }
 __device__ inline int my_row(int r) { return thread_row() + r * SIDE; }
 __device__ inline int my_column(int c) { return thread_column() + c * SIDE; }
 
-// The sum, or the maximum, of a value over the threads of a row, returned to each of them: the same bits in every run.
-__device__ inline wide row_sum(wide value) {
-    for (int apart = 2; apart <= SIDE; apart *= 2) value += __shfl_xor_sync(0xffffffffu, value, apart);
-    return value;
-}
-__device__ inline wide row_max(wide value) {
-    for (int apart = 2; apart <= SIDE; apart *= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, apart));
-    return value;
-}
+const int NEAREST = 2, FARTHEST = SIDE;  // how far apart the threads of a row are
+#include "row_sums.cuh"
 
 // One piece from the GPU's memory, converted to wide.
 __device__ inline Piece read(const real* from) {
@@ -136,6 +130,18 @@ __device__ inline void add_dot_products(Square& s, const Rows& a, const Rows& b)
         }
     }
     __syncwarp();
+}
+
+// Calls f(query, key, score) for every score of a tile, a reference that f may change. The rows of the tile are the block's
+// queries, or its keys if KEYS_BELOW. Here neighbouring threads have neighbouring keys, whose masks and biases are
+// neighbours in the GPU's memory too; in a product a thread has a square of scores.
+template <bool KEYS_BELOW, class F> __device__ inline void each_score(Squares& scores, F f) {
+#pragma unroll 1
+    for (int n = threadIdx.x; n < ROWS * ROWS; n += THREADS) {
+        int query = n / ROWS, key = n % ROWS;
+        int row = KEYS_BELOW ? key : query, column = KEYS_BELOW ? query : key;
+        f(query, key, scores[column][row % SIDE].x[row / SIDE]);
+    }
 }
 
 // Copies this thread's square into shared memory. Until other threads read it, a thread may still change its own columns.
