@@ -8,8 +8,10 @@ numbers in a fixed sequence, so two runs have the same bits, if they choose the 
 """
 
 from minigpt.ops.cuda.activations import (
+    gelu_backward,
     gelu_exact_backward,
     gelu_exact_forward,
+    gelu_forward,
     relu_backward,
     relu_forward,
     silu_backward,
@@ -38,7 +40,6 @@ from minigpt.ops.cuda.embedding import (
     sum_rows,
     sum_rows_supports,
 )
-from minigpt.ops.cuda.gelu import gelu_backward, gelu_forward
 from minigpt.ops.cuda.kernels import accepts
 from minigpt.ops.cuda.layernorm import layernorm_backward, layernorm_forward, layernorm_supports
 from minigpt.ops.cuda.linear import linear_backward, linear_forward

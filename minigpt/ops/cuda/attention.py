@@ -14,7 +14,7 @@ from minigpt.ops.random_keys import Key
 
 SIDE = 8  # on ordinary cores a block has SIDE x SIDE threads
 EACH = 4  # each of them computes EACH x EACH scores: so a block, and a tile, has SIDE * EACH rows
-LARGEST = 128  # numbers of a head: tiles of larger heads do not fit into shared memory in float64
+LARGEST = 128  # numbers of a head: tiles must fit into shared memory in float64, and keys of a past into registers
 SHARED = 48 << 10  # bytes of shared memory that every GPU gives to a block
 WARPS = 4  # of a block on tensor cores; each has 16 or 32 rows
 SMALLEST_SCALE = 1e-30  # on tensor cores, where a hidden score is the lowest float: times the scale it must stay low
@@ -56,11 +56,11 @@ def self_attention_supports(
 ) -> str | None:
     """Takes heads whose tiles fit into shared memory, and a past without gradients. Wrong masks: the reference."""
     size = _head_size(qkv, n_head, n_kv_head)
-    if past is not None:
-        return attention_past.why_not(qkv, n_head, size, bias, mask, rate, key, past, grad)
     b, t, _ = qkv.shape
-    scores = b, n_head, t, t
-    return _why_not([qkv], mask, bias, scores, size)
+    if past is None:
+        return _why_not([qkv], mask, bias, (b, n_head, t, t), size)
+    scores = b, n_head, t, past[0].shape[2] + t
+    return attention_past.why_not(t, rate, key, grad) or _why_not([qkv, *past], mask, bias, scores, size)
 
 
 def self_attention_forward(
@@ -250,23 +250,18 @@ def shared_bytes(size: int, itemsize: int, each: int) -> int:
 
 
 def _why_not(given, mask, bias, scores, size) -> str | None:
-    """None where a call can be made; otherwise the reason. scores: (B,NH,T,S); size: of a head."""
+    """None where a call can be made, of given arrays; otherwise the reason. scores: (B,NH,T,S); size: of a head."""
     if mask is not None and not isinstance(mask, kernels.ARRAY):
         return f"it takes a mask in a CuPy array, not in a {type(mask).__name__}"
     if bias is not None:
         given = [*given, bias]
     reason = accepts(*given) or masks.problem(mask, bias, scores)
-    return reason or _why_too_large(given[0].dtype, scores, size)
-
-
-def _why_too_large(dtype, scores, size) -> str | None:
-    """None where a tile fits into shared memory and all heads into a grid; otherwise the reason."""
-    b, n_head, _, _ = scores
+    if reason:
+        return reason
     if not 0 < size <= LARGEST:
         return f"it takes heads of 1 to {LARGEST} numbers, not {size}"
-    if square(size, wide(dtype).itemsize) is None:
-        return f"heads of {size} numbers do not fit into shared memory"
-    if b * n_head >= 1 << 16:
+    b, n_head, _, _ = scores
+    if b * n_head > kernels.MOST_ON_Y:
         return f"{b} texts of {n_head} heads are more blocks than a grid has"
     return None
 

@@ -3,44 +3,23 @@
 import functools
 
 from minigpt.device.arrays import Array, array_module
-from minigpt.ops import masks
-from minigpt.ops.cuda import kernels
-from minigpt.ops.cuda.kernels import accepts, blocks, launch, pack_of, wide
+from minigpt.ops.cuda.kernels import blocks, launch, pack_of, wide
 from minigpt.ops.random_keys import Key
 
-LARGEST = 128  # numbers of a head: a thread's part of its keys and values must fit into registers
 THREADS = 128  # of a block
 KEYS = 8  # how many keys a group of lanes reads at once
 WARP = 32
 MOST = 64  # new positions: each of them reads the whole past
-HEADS = (1 << 16) - 1  # of all texts: a grid has at most so many blocks along its second axis
 
 Past = tuple[Array, Array]
 
 
-def why_not(
-    qkv: Array, n_head: int, size: int, bias: Array | None, mask: Array | None, rate: float, key: Key | None,
-    past: Past, grad: bool,
-) -> str | None:
-    """None if these kernels can compute this call of self_attention_forward, which has a past; otherwise the reason."""
+def why_not(t: int, rate: float, key: Key | None, grad: bool) -> str | None:
+    """None if these kernels can compute t new positions; otherwise the reason. attention.py looks at the arrays."""
     if grad or (rate and key is not None):
         return "it takes a past only without gradients and without dropout"
-    if mask is not None and not isinstance(mask, kernels.ARRAY):
-        return f"it takes a mask in a CuPy array, not in a {type(mask).__name__}"
-    given = [qkv, *past]
-    if bias is not None:
-        given.append(bias)
-    b, t, _ = qkv.shape
-    scores = b, n_head, t, past[0].shape[2] + t
-    reason = accepts(*given) or masks.problem(mask, bias, scores)
-    if reason:
-        return reason
-    if not 0 < size <= LARGEST:
-        return f"it takes heads of 1 to {LARGEST} numbers, not {size}"
     if t > MOST:
         return f"it takes up to {MOST} new positions beside a past, not {t}"
-    if b * n_head > HEADS:
-        return f"{b} texts of {n_head} heads are more blocks than a grid has"
     return None
 
 

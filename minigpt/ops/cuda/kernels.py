@@ -15,6 +15,7 @@ ARRAY = getattr(gpu.cupy, "ndarray", ())  # CuPy's class of arrays; without CuPy
 THREADS = 128  # of a block, where a kernel needs no other number
 WARPS = 8  # of a block whose warps share some rows
 STRIPES = 256  # of a sum over rows: the largest number of partial sums, and the fewest rows in each
+MOST_ON_Y = (1 << 16) - 1  # blocks of a grid along y and z, on every GPU; along x there may be 2^31 - 1
 TYPES = {  # dtype: the types of C++ that its numbers are stored in, and computed in
     "float32": ("float", "float"),
     "float64": ("double", "double"),
@@ -76,14 +77,19 @@ def launch(file: str, kernel: str, grid: tuple, block: tuple, *arguments, **cons
         return
     functions = _compiled(file, _real_of(arguments), tuple(constants.items()))
     function, kinds = functions[kernel]
+    function(grid, block, as_declared(kernel, kinds, arguments))
+
+
+def as_declared(kernel: str, kinds: list[tuple], arguments: tuple) -> tuple:
+    """Arrays and numbers as a function takes them. kinds: its arguments as `declared` tells them.
+
+    Raises AssertionError for others: CUDA does not check. Of 8 bytes given where 4 are declared, it would read 4.
+    """
     assert len(kinds) == len(arguments), f"{kernel} takes {len(kinds)} arguments, not {len(arguments)}"
     checked = []
     for value, (dtype, as_number) in zip(arguments, kinds, strict=True):
-        if as_number is None:
-            checked.append(_pointer(value, dtype))
-        else:  # CUDA does not check: of 8 bytes given where 4 are declared, it would read 4
-            checked.append(as_number(value))
-    function(grid, block, tuple(checked))
+        checked.append(_pointer(value, dtype) if as_number is None else as_number(value))
+    return tuple(checked)
 
 
 def launch_each(file: str, kernel: str, out: Array, *arguments) -> Array:
@@ -162,7 +168,8 @@ def parameters(source: str) -> dict[str, list[tuple[str, str]]]:
 def declared(source: str, dtype: str) -> dict[str, list[tuple]]:
     """{kernel: [(dtype of an argument, what makes a number of it, or None for a pointer), ...]} of a source."""
     real = arrays.named_dtype(dtype)
-    dtypes: dict[str, Any] = {"real": real, "wide": wide(real), **DTYPES}
+    stored, computed = TYPES[dtype]
+    dtypes: dict[str, Any] = {"real": real, "wide": wide(real), stored: real, computed: wide(real), **DTYPES}
     found = {}
     for kernel, arguments in parameters(source).items():
         kinds = []

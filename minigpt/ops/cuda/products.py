@@ -13,8 +13,8 @@ import numpy as np
 from minigpt.device import gpu
 from minigpt.device.arrays import Array, array_module
 from minigpt.ops.cuda import algorithms, cublaslt
+from minigpt.ops.cuda.activations import activate, activate_backward
 from minigpt.ops.cuda.cublaslt import Epilogue
-from minigpt.ops.cuda.gelu import gelu, gelu_slope
 from minigpt.ops.cuda.kernels import column_sums, wide
 
 ALIGNED = 64  # numbers: rows that begin at multiples of it are read fastest
@@ -155,9 +155,9 @@ def _computed_by_cublaslt(a, b, out, epilogue, bias, aux, add) -> bool:
 def _compute_plainly(a, b, out, epilogue, bias, aux, add):
     """The same by a simpler product and a kernel, or by CuPy's product."""
     if epilogue == Epilogue.GELU_AUX_BIAS:
-        gelu(product(a, b, bias=bias, out=aux), out)
+        activate("gelu", product(a, b, bias=bias, out=aux), out)
     elif epilogue == Epilogue.DGELU:
-        gelu_slope(product(a, b, out=out), aux, out)
+        activate_backward("gelu", product(a, b, out=out), aux, out)
     elif epilogue == Epilogue.BGRADA:
         product(a, b, out=out)
         bias[...] = column_sums(b[None])[0]

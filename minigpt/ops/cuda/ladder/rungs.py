@@ -17,7 +17,6 @@ from minigpt.ops.cuda import kernels
 FOLDER = Path(__file__).parent
 INCLUDE = re.compile(r'#include "(\S+)".*\n')
 LARGEST_HEAD = 128  # numbers of a head
-MOST_ON_Y = (1 << 16) - 1  # blocks of a grid along y and z, on every GPU; along x there may be 2^31 - 1
 
 
 class Plan(NamedTuple):
@@ -126,12 +125,12 @@ def run(name: str, *inputs: Array, **chosen: int) -> Array:
     down = kernels.blocks(rows, plan.rows)
     across = kernels.blocks(columns, plan.columns)
     grid = (across, down, 1) if rung.job == "product" else (down, layers, 1)
-    if grid[1] > MOST_ON_Y:
-        raise InputError(f"{name} needs {grid[1]:,} blocks for these rows or heads: a grid has {MOST_ON_Y:,} on y")
+    most = kernels.MOST_ON_Y
+    if grid[1] > most:
+        raise InputError(f"{name} needs {grid[1]:,} blocks for these rows or heads: a grid has {most:,} on y")
     if out.size:
-        function, declared = _compiled(name, tuple(chosen.items()))
-        given = zip((out, *inputs, *numbers), declared, strict=True)
-        function(grid, plan.threads, tuple(value if pointer else dtype(value) for value, (dtype, pointer) in given))
+        function, kinds = _compiled(name, tuple(chosen.items()))
+        function(grid, plan.threads, kernels.as_declared(name, kinds, (out, *inputs, *numbers)))
     return out
 
 
@@ -150,12 +149,10 @@ def _read(file):
 
 @functools.cache
 def _compiled(name, chosen):
-    """(the function, [(dtype, "*" or "") of each argument])"""
+    """(the function, its arguments as `kernels.declared` tells them)"""
     text = source(name, **dict(chosen))
-    job = RUNGS[name].job
-    dtypes = {"float": np.float32, "int": np.int32, "bfloat16": None}  # bfloat16: no kernel has one as a single number
-    declared = [(dtypes[kind], pointer) for kind, pointer in kernels.parameters(text)[job]]
-    return kernels.compile(text).get_function(job), declared
+    rung = RUNGS[name]
+    return kernels.compile(text).get_function(rung.job), kernels.declared(text, rung.dtype)[rung.job]
 
 
 def _check(name, rung, inputs):
