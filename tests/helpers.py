@@ -3,8 +3,6 @@
 import dataclasses
 import functools
 import inspect
-import re
-import subprocess
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -27,7 +25,7 @@ __all__ = [
     "KEY", "Along", "Repeated", "arrays_in", "as_another_program", "as_tuple", "batch", "check_along",
     "check_every_entry", "compiled_by_nvrtc", "each", "error", "floats_in", "kept_bytes", "learn_by_heart", "moved",
     "played_or_cuda", "published", "repeat_steps", "same", "same_weights", "small_gpt1", "small_gpt2",
-    "snapshot", "spilled", "tolerance",
+    "snapshot", "tolerance",
 ]  # fmt: skip
 
 TESTS = Path(__file__).parent
@@ -283,17 +281,6 @@ def batch(model, rows=3, length=5, seed=0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     ids = rng.integers(model.config.vocab_size, size=(rows, length + 1))
     return ids[:, :-1].copy(), ids[:, 1:].copy()
-
-
-def spilled(source: str, folder: Path, architecture: str) -> list[int]:
-    """How many bytes of registers each kernel keeps in memory, according to nvcc, which must have no warnings."""
-    path = folder / "source.cu"
-    path.write_text(source, encoding="utf-8")
-    as_cupy_does = ["-std=c++14", "-ftz=true", f"-arch={architecture}"]
-    command = ["nvcc", *as_cupy_does, "-Werror", "all-warnings", "-Xptxas", "-v", "-cubin", "-o", str(folder / "out")]
-    done = subprocess.run([*command, str(path)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [int(n) for n in re.findall(r"(\d+) bytes spill stores", done.stdout + done.stderr)]
 
 
 def learn_by_heart(model, steps: int, *given, rule=optim.AdamW, **inputs):

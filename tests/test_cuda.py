@@ -7,7 +7,6 @@ import ast
 import contextlib
 import itertools
 import math
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,8 +25,8 @@ from helpers import (
     small_gpt1,
     small_gpt2,
     snapshot,
-    spilled,
 )
+from nvcc import spilled
 
 import minigpt
 from minigpt import ops
@@ -957,8 +956,6 @@ def architectures(file):
 @pytest.mark.parametrize("file", SOURCES)
 def test_nvcc_compiles(file, tmp_path):
     """Without a warning, for the newest GPU; NVRTC compiles for the older ones as well, see below."""
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
     newest = architectures(file)[-1]
     for text in sources(file):
         assert spilled(text, tmp_path, newest)  # there are kernels
@@ -969,8 +966,6 @@ def test_nvcc_compiles(file, tmp_path):
 @pytest.mark.parametrize("op", NORMS)
 def test_a_normalisation_finds_room(op, dtype, tmp_path):
     """A row of GPT-2 small stays in registers."""
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
     pack = 16 // named_dtype(dtype).itemsize
     text = kernels.source(op, dtype, PACK=pack, PACKS=768 // (32 * pack), WARPS=kernels.WARPS)
     for architecture in architectures(op):
@@ -981,8 +976,6 @@ def test_a_normalisation_finds_room(op, dtype, tmp_path):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("file", ["soft_cross_entropy", "cosine_loss"])
 def test_the_losses_of_a_student_find_room(file, dtype, tmp_path):
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
     for pack in packs(file, dtype):
         text = kernels.source(file, dtype, PACK=pack, WARPS=kernels.WARPS)
         for architecture in architectures(file):

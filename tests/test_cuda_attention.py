@@ -1,13 +1,10 @@
 """Attention on ordinary cores: what nvcc makes of attention.cu, and its real tiles on a processor."""
 
-import re
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 from constants import value
 from helpers import KEY
+from nvcc import used
 from test_cuda import AGREEMENT, assert_agree, normal
 
 from minigpt.device.arrays import named_dtype
@@ -31,29 +28,6 @@ def source(size, dtype, plain=True):
     return kernels.source("attention", dtype, **constants)
 
 
-def resources(text, folder, architecture):
-    """{kernel: (registers, bytes of stack, bytes of spills, bytes of shared memory)}, as nvcc says."""
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
-    path = folder / "source.cu"
-    path.write_text(text, encoding="utf-8")
-    as_cupy_does = ["-std=c++14", "-ftz=true", f"-arch={architecture}"]
-    command = ["nvcc", *as_cupy_does, "-Werror", "all-warnings", "-Xptxas", "-v", "-cubin", "-o", str(folder / "out")]
-    done = subprocess.run([*command, str(path)], capture_output=True, text=True)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    one = re.compile(
-        r"entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-        r".*?Used (\d+) registers.*?(\d+) bytes smem",
-        re.DOTALL,
-    )
-    found = {}
-    for kernel, stack, stores, loads, registers, shared in one.findall(said):
-        found[kernel] = int(registers), int(stack), int(stores) + int(loads), int(shared)
-    assert len(found) == 3, said
-    return found
-
-
 # --- what nvcc says ---------------------------------------------------------------------------------------------------
 
 
@@ -62,9 +36,10 @@ def resources(text, folder, architecture):
 @pytest.mark.parametrize("plain", [True, False])
 def test_nvcc_keeps_heads_of_64_in_128_registers(plain, architecture, tmp_path):
     """So eight blocks of 64 threads have room in the 65,536 registers of a multiprocessor, and nothing is in memory."""
-    found = resources(source(64, "float32", plain), tmp_path, architecture)
-    for kernel, (registers, stack, spills, _) in found.items():
-        assert registers <= 128 and stack == 0 and spills == 0, f"{kernel}: {registers}, {stack}, {spills}"
+    found = used(source(64, "float32", plain), tmp_path, architecture)
+    assert len(found) == 3
+    for kernel, (registers, *in_memory, _) in found.items():
+        assert registers <= 128 and in_memory == [0, 0, 0], f"{kernel}: {registers}, {in_memory}"
 
 
 @pytest.mark.slow
@@ -72,9 +47,10 @@ def test_nvcc_keeps_heads_of_64_in_128_registers(plain, architecture, tmp_path):
 @pytest.mark.parametrize("size", SIZES)
 def test_nvcc_keeps_heads_of_every_size_in_registers(size, dtype, tmp_path):
     """And needs as much shared memory as `square` has counted."""
-    found = resources(source(size, dtype, plain=False), tmp_path, "sm_90")
-    for kernel, (registers, stack, spills, _) in found.items():
-        assert stack == 0 and spills == 0, f"{kernel}: {registers}, {stack}, {spills}"
+    found = used(source(size, dtype, plain=False), tmp_path, "sm_90")
+    assert len(found) == 3
+    for kernel, (registers, *in_memory, _) in found.items():
+        assert in_memory == [0, 0, 0], f"{kernel}: {registers}, {in_memory}"
     itemsize = named_dtype(dtype).itemsize
     each = attention.square(size, itemsize)
     needed = attention.shared_bytes(size, itemsize, each)

@@ -5,13 +5,13 @@ The kernel runs on a processor and is judged by the reference; of a graph only w
 
 import collections
 import functools
-import shutil
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import strict_cupy
-from helpers import KEY, error, same, snapshot, spilled
+from helpers import KEY, error, same, snapshot
+from nvcc import spilled
 from test_cuda import in_bfloat16, normal
 from test_generation import logits_of, prompts, talkative
 
@@ -450,8 +450,6 @@ def test_what_a_repeated_token_asks_for(counted, monkeypatch):
 @pytest.mark.parametrize("size", [1, 5, 64, 80, 128])
 def test_nvcc_finds_room_in_registers(size, dtype, tmp_path):
     pytest.importorskip("ml_dtypes")
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
     most = 16 // named_dtype(dtype).itemsize
     for pack in {1, most if size % most == 0 else 1}:
         text = kernels.source("attention_past", dtype, PACK=pack, **attention_past.plan(size, pack))

@@ -4,13 +4,13 @@ Tiles are made small, so that few numbers cross many edges; the tiles that a run
 """
 
 import re
-import shutil
 import subprocess
 
 import cuda_on_cpu
 import numpy as np
 import pytest
 from helpers import compiled_by_nvrtc, error, played_or_cuda, same
+from nvcc import need, used
 
 from minigpt.device.arrays import named_dtype, to_device, to_numpy
 from minigpt.errors import InputError
@@ -283,26 +283,13 @@ def test_the_picture_is_that_of_the_manual():
 TENSOR_CORES = ("sm_80", "sm_90", "sm_100")
 
 
-def in_memory(source, folder, architecture) -> set[int]:
-    """Bytes of registers and of arrays that a kernel keeps in memory, according to nvcc, without any warnings."""
-    path = folder / "source.cu"
-    path.write_text(source, encoding="utf-8")
-    command = ["nvcc", "-std=c++14", "-ftz=true", f"-arch={architecture}", "-Werror", "all-warnings", "-Xptxas", "-v"]
-    command += ["-cubin", "-o", str(folder / "out"), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = re.findall(r"(\d+) bytes (?:stack frame|spill stores)", done.stdout + done.stderr)
-    return {int(n) for n in found}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ladder.RUNGS)
 def test_nvcc_compiles_and_all_stays_in_registers(name, tmp_path):
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
     low = ladder.RUNGS[name].dtype == "bfloat16"
     for architecture in TENSOR_CORES if low else ("sm_75", *TENSOR_CORES):
-        assert in_memory(ladder.source(name), tmp_path, architecture) == {0}
+        [usage] = used(ladder.source(name), tmp_path, architecture).values()
+        assert usage.stack == usage.spill_stores == 0
 
 
 LOADS = {  # (multiply-adds, loads from shared memory, of how many numbers each) of one step: what the heads count
@@ -315,8 +302,7 @@ LOADS = {  # (multiply-adds, loads from shared memory, of how many numbers each)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LOADS)
 def test_nvcc_makes_as_many_loads_as_a_head_says(name, tmp_path):
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
+    need()
     out = tmp_path / "out.ptx"
     path = rungs.FOLDER / f"{name}.cu"
     subprocess.run(["nvcc", "-arch=sm_90", "-std=c++14", "-ptx", "-o", str(out), str(path)], check=True)
@@ -332,8 +318,7 @@ def test_nvcc_makes_as_many_loads_as_a_head_says(name, tmp_path):
 @pytest.mark.parametrize("name", ladder.RUNGS)
 def test_a_file_compiles_as_it_stands(name, tmp_path):
     """For readers who call nvcc, which reads the text for the processor's compiler too."""
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
+    need()
     command = ["nvcc", "-arch=sm_80", "-Werror", "all-warnings", "-c", "-o", str(tmp_path / "out.o")]
     done = subprocess.run([*command, str(rungs.FOLDER / f"{name}.cu")], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,13 +4,13 @@ The layouts stand here once more, as NVIDIA's manual draws them, and not as mma.
 """
 
 import functools
-import shutil
 
 import fragments_on_cpu
 import numpy as np
 import pytest
 from fragments_on_cpu import fragments, there_and_back, whole
-from helpers import KEY, error, same, spilled
+from helpers import KEY, error, same
+from nvcc import spilled
 from test_cuda import assert_as_good_as_rounding, both_ways, in_bfloat16, normal
 
 from minigpt import ops
@@ -251,8 +251,6 @@ def test_nvcc_finds_room(size, drops, tmp_path, bfloat16):
 
     With dropout, which needs more, and once without.
     """
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
     constants = attention.constants_on_tensor_cores(size, "bfloat16", drops)
     for architecture in ("sm_90", "sm_100"):
         bytes_of = spilled(kernels.source("attention_mma", "bfloat16", **constants), tmp_path, architecture)

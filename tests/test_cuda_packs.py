@@ -1,11 +1,11 @@
 """Adam in packs of 16 bytes: the same numbers, and the same bits, wherever tensors begin and end."""
 
-import shutil
 
 import cuda_on_cpu
 import numpy as np
 import pytest
-from helpers import error, same, snapshot, spilled
+from helpers import error, same, snapshot
+from nvcc import spilled
 
 from minigpt import ops
 from minigpt.device.arrays import named_dtype
@@ -97,8 +97,6 @@ def test_a_pack_of_a_narrower_type_is_as_long_as_its_numbers(kernels_on_cpu):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_adam_in_packs_finds_room(dtype, tmp_path):
     """Nothing is spilled: what is read stays in registers."""
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
     text = kernels.source("adam", dtype, PACK=16 // named_dtype(dtype).itemsize)
     for architecture in ("sm_75", "sm_80", "sm_90"):
         assert max(spilled(text, tmp_path, architecture)) == 0

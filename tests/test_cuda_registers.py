@@ -3,12 +3,12 @@
 The limits are in kernel_limits.toml; `python benchmarks/kernels.py --limits` sets them anew where growth is meant.
 """
 
-import shutil
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from nvcc import need
 
 from minigpt.ops.cuda import kernels as library
 
@@ -116,8 +116,7 @@ def test_growth_is_named_with_both_numbers(launches):
 @pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(path.stem for path in library.FOLDER.glob("*.cu")))
 def test_no_kernel_has_grown(file, launches):
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
+    need()
     wanted = {name: [one for one in launches[name] if one.variant.file == file] for name in kernels.architectures()}
     found = kernels.measured(wanted)
     assert found

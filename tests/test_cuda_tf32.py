@@ -4,13 +4,13 @@ The layouts stand here once more, as NVIDIA's manual draws them, not as mma_floa
 """
 
 import functools
-import shutil
 
 import fragments_on_cpu
 import numpy as np
 import pytest
 from fragments_on_cpu import fragments, there_and_back, whole
-from helpers import KEY, error, same, spilled
+from helpers import KEY, error, same
+from nvcc import spilled
 from test_cuda import both_ways, normal
 
 from minigpt import ops
@@ -263,8 +263,6 @@ def test_nvcc_finds_room(size, drops, tmp_path):
 
     With dropout, which needs more, and once without.
     """
-    if not shutil.which("nvcc"):
-        pytest.skip("there is no nvcc")
     constants = attention.constants_on_tensor_cores(size, "float32", drops)
     for architecture in ARCHITECTURES:
         bytes_of = spilled(kernels.source("attention_mma", "float32", **constants), tmp_path, architecture)
