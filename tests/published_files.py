@@ -203,6 +203,13 @@ OTHERS = {
         Written("Did he?", ("yes", "Yes"), "Tom ran.", (("Who ran?", "Tom"),), "coqa")]),
     "nq_open": Published("NQ-open.dev.jsonl", lines({"question": "who ran", "answer": ["Tom", "a cat"]}),
                          [Written("who ran", ("Tom", "a cat"))]),
+    "klue_wos": Published("wos-v1.1_dev.json", pretty([{"guid": "wos-v1_dev_00000", "domains": ["관광"], "dialogue": [
+        {"role": "user", "text": "공원을 찾아요.", "state": ["관광-종류-공원"]},
+        {"role": "sys", "text": "어디쯤요?"},
+        {"role": "user", "text": "서울 중앙.", "state": ["관광-종류-공원", "관광-지역-서울 중앙"]}]}]),
+                          [Written("user: 공원을 찾아요.", ("관광-종류-공원",), metric="state"),
+                           Written("user: 공원을 찾아요.\nsys: 어디쯤요?\nuser: 서울 중앙.",
+                                   ("관광-종류-공원; 관광-지역-서울 중앙",), metric="state")]),
     "cnn_dm": Published("1.story", STORY_OF_CNN, [Written("Tom ran .\n\nHe fell .", ("Tom ran\nHe fell",))]),
     "cnn_dm_lines": Published("test.jsonl", lines({"id": "1", "article": "Tom ran.", "highlights": "Tom ran\nHe fell"}),
                               [Written("Tom ran.", ("Tom ran\nHe fell",))]),
@@ -219,8 +226,3 @@ TEXTS = {  # how each begins
 }  # fmt: skip
 
 FILES = TABLES | OTHERS | TEXTS
-
-UNSUPPORTED = {
-    "klue_wos": Published("wos-v1.1_dev.json", pretty([{"guid": "wos-v1_dev_00000", "domains": ["관광"], "dialogue": [
-        {"role": "user", "text": "공원을 찾아요.", "state": ["관광-종류-공원"]}]}]), []),
-}  # fmt: skip

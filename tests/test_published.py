@@ -16,14 +16,13 @@ from published_files import (
     SQUAD,
     STORY_OF_CNN,
     TABLES,
-    UNSUPPORTED,
     lines,
     pretty,
     tsv,
 )
 
 from minigpt.cli import main
-from minigpt.data import labelled_files
+from minigpt.data import instructions, labelled_files
 from minigpt.data.examples import KINDS, Example, Task
 from minigpt.data.published import choices, layouts, questions, texts
 from minigpt.data.published.layout import Written
@@ -452,16 +451,25 @@ def test_the_marks_of_entities_that_touch_or_hold_one_another_are_in_sequence(wr
                      "<obj>가<subj>나다</subj>라</obj>"]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
-def test_what_is_known_but_not_supported_is_refused_by_its_name(write, model, capsys, name):
-    path = str(write(UNSUPPORTED[name].name, UNSUPPORTED[name].text))
-    tuned = ["finetune", model, "--train", path, "--task"]
-    for words in (["eval", model, "choice", path], ["eval", model, "answer", path, "--layout", name],
-                  [*tuned, "classification"], [*tuned, "klue_nli"], [*tuned, name]):  # fmt: skip
-        assert main([*words, "--device", "cpu"]) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1 and f"{path} is a file of {name}, {layouts.UNSUPPORTED[name].form}" in said, said
-        assert "klue_nli, klue_sts, klue_ynat, klue_re, klue_ner, klue_dp, and its MRC, which is read as squad" in said
+def test_states_of_conversations_are_learned_as_instructions_and_judged(write, model, tmp_path, capsys):
+    path = write("wos.json", OTHERS["klue_wos"].text)
+    first, second = [one.messages for one in instructions.read(path)]
+    assert [message["content"] for message in second] == [OTHERS["klue_wos"].items[1].given,
+                                                         "관광-종류-공원; 관광-지역-서울 중앙"]  # fmt: skip
+    assert first[0]["role"] == "user" and first[1]["role"] == "assistant"
+    assert main(["eval", model, "state", str(path), "--device", "cpu", "--json", str(tmp_path / "r.json")]) == 0
+    assert "joint goal accuracy" in capsys.readouterr().out
+    names = [one["name"] for one in json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["measures"]]
+    assert names == ["joint goal accuracy", "F1 of slots"]
+    assert main(["finetune", model, "--train", str(path), "--task", "klue_wos"]) == 2
+    assert "unknown task 'klue_wos', which minigpt eval state takes" in capsys.readouterr().err
+    turn = {"role": "user", "text": "a", "state": ["a-b-c"]}
+    for changed, said in (({"role": "bot"}, 'a role, "user" or "sys"'), ({"state": None}, "a list 'state'"),
+                          ({"state": ["a-b"]}, "texts domain-slot-value, got 'a-b'"), ({"text": " "}, "a text 'text'")):
+        records = pretty([{"guid": "x", "domains": [], "dialogue": [turn | changed]}])
+        assert main(["eval", model, "state", str(write("bad.json", records)), "--device", "cpu"]) == 2
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1 and "bad.json, line 2: expected" in err and said in err, err
 
 
 def test_translations_are_two_files(write, model, capsys):

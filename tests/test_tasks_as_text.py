@@ -19,6 +19,7 @@ from minigpt.evaluation.report import Report
 from minigpt.evaluation.task_files import read_passages, read_pronouns
 from minigpt.files.disk import read_text
 from minigpt.jobs.evaluate import TASKS, EvaluateOptions, evaluate
+from minigpt.jobs.instruct.examples import template_for
 from minigpt.tokenizer import CharTokenizer, GPT2Tokenizer
 
 TEXT = "the cat sat on the mat. a dog saw the cat,\nand the dog ran. was it a good dog? it was\n"
@@ -704,3 +705,31 @@ def test_a_passage_without_a_last_word_to_score_is_left_out_and_counted(model, c
     assert values(found) == values(tasks_as_text.lambada(model, characters, ["the cat"]))
     with pytest.raises(InputError, match="no item is left to score: 1 of 1 items are one word after --detokenize ptb"):
         tasks_as_text.lambada(model, characters, ["do n't"], detokenize="ptb")
+
+
+def test_states_are_judged_as_klue_judges_them():
+    """By loops, as KLUE's code has it: the F1 of each turn; a state of no parts is right or wrong as a whole."""
+    wanted = ["a-b-c; a-d-e f", "a-b-c", "none", "none"]
+    written = ["a-d-e f;a-b-c", "a-b-c; x-y-z; x-y-q", "none", "a-b-c"]
+    records = [Written("user: x", (state,), metric="state") for state in wanted]
+    joint, slots = writing.WRITTEN["state"].measures(written, records).measures
+    shares = []
+    for mine, theirs in zip(written, wanted, strict=True):
+        gold, found = (
+            [part.strip() for part in state.split(";") if part.strip() != "none"] for state in (theirs, mine)
+        )
+        both = sum(part in found for part in gold)
+        precision, recall = both / max(1, len(found)), both / max(1, len(gold))
+        f1 = 2 * precision * recall / (precision + recall) if both else 0.0
+        shares.append(f1 if gold else float(not found))
+    assert (joint.name, joint.value, joint.n) == ("joint goal accuracy", 0.5, 4)
+    assert slots.value == pytest.approx(np.mean(shares))
+
+
+def test_a_state_is_asked_for_as_instruct_asks_a_model_without_a_template():
+    pytest.importorskip("jinja2")
+    text = GPT2Tokenizer.train("ab", 257, progress=False)
+    template = template_for(None, text, "gpt2")
+    user = [{"role": "user", "content": "user: a\nsys: b\nuser: c"}]
+    (asked,) = template.render_all([(user, True)])
+    assert asked == prompts.state_prompt("user: a\nsys: b\nuser: c")

@@ -4,12 +4,14 @@
     {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi, what can I do?"}]}
 
 An object a line, or one array of them. Either way an instruction becomes a conversation; an input, which may be missing
-or empty, stands below its instruction.
+or empty, stands below its instruction. KLUE's WoS is read too: the states of its conversations are the answers.
 """
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minigpt.data.published.layout import Written
+from minigpt.data.published.states import read_states
 from minigpt.errors import InputError, shown
 from minigpt.files.disk import read_json, read_text
 from minigpt.files.json_items import json_items
@@ -35,6 +37,8 @@ def read(path: str | Path) -> list[Instruction]:
         records = [(f"entry {number}", record) for number, record in enumerate(read_json(path, list), 1)]
     else:
         records = [(f"line {line}", record) for line, record in json_items(path)]
+    if records and isinstance(records[0][1], dict) and "dialogue" in records[0][1]:
+        records = [(f"turn {number} of the users", _of_state(one)) for number, one in enumerate(read_states(path), 1)]
     found = []
     for place, record in records:
         try:
@@ -44,6 +48,11 @@ def read(path: str | Path) -> list[Instruction]:
     if not found:
         raise InputError(f"{path} holds no instructions: give one or more")
     return found
+
+
+def _of_state(one: Written) -> dict[str, str]:
+    """A conversation of WoS as an instruction, whose answer is its state."""
+    return {"instruction": one.given, "output": one.answers[0]}
 
 
 def _messages(record: Any) -> list[dict[str, str]]:

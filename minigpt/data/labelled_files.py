@@ -20,7 +20,6 @@ from minigpt.data.published.recognition import (
     TAKEN_BY,
     about_nearest,
     about_other_kind,
-    check_supported,
     open_it,
     recognise,
     unknown_layout,
@@ -127,9 +126,8 @@ def _layout(
 ) -> Layout:
     """The layout of a task, with the caller's columns in it; of a kind, that by which the file is recognised.
 
-    Raises InputError for an unknown task or role, and for a data set that is not supported.
+    Raises InputError for an unknown task or role.
     """
-    check_supported(path, task)
     if task not in NAMES and task not in KINDS:
         taken_by = TAKEN_BY.get(LAYOUTS[task].kind) if task in LAYOUTS else None
         taken = f", which {taken_by} takes" if taken_by else ""
@@ -228,7 +226,6 @@ def _find(path: Path, layout: Layout, table: Table, role: str) -> Column:
     column = layout.columns.get(role, role)
     for name in _names(column):
         if name not in table.columns:
-            check_supported(path)
             has = ", ".join(shown(present) for present in table.columns)
             advice = _advice(path, layout, table, role)
             raise InputError(f"{path} has no column {name!r} for {role!r}: it has {has}{advice}")

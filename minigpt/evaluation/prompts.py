@@ -39,6 +39,14 @@ def answer_prompt(
     return prompt + f"Q: {question}\nA:"
 
 
+def state_prompt(conversation: str, examples: Sequence[Example] = ()) -> str:
+    """A conversation and its state, as `minigpt instruct` puts them to a model without a chat template of its own."""
+    prompt = ""
+    for shown, state in examples:
+        prompt += f"### Instruction:\n{shown}\n\n### Response:\n{state}\n\n"
+    return prompt + f"### Instruction:\n{conversation}\n\n### Response:\n"
+
+
 def sentiment_prompt(review: str, examples: Sequence[Example] = ()) -> str:
     """A review and `very`: which word follows, `positive` or `negative`? (GPT-1 section 5)"""
     prompt = ""

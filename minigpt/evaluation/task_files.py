@@ -16,7 +16,7 @@ from minigpt.data.examples import KINDS, Example
 from minigpt.data.published.layout import Written
 from minigpt.data.published.layouts import LAYOUTS
 from minigpt.data.published.questions import PAIR_FORM
-from minigpt.data.published.recognition import check_supported, recognise, unknown_layout
+from minigpt.data.published.recognition import recognise, unknown_layout
 from minigpt.data.published.texts import read_translations
 from minigpt.errors import InputError
 from minigpt.evaluation import prompts
@@ -36,7 +36,6 @@ def layout_of(path: Path, kinds: Sequence[str], wanted: str | None = None) -> st
     wanted: the layout, where the caller knows it. Raises InputError where none is known.
     """
     if wanted is not None:
-        check_supported(path, wanted)
         if wanted not in LAYOUTS:
             raise InputError(f"unknown layout {wanted!r}: choose {', '.join(LAYOUTS)}")
         if LAYOUTS[wanted].kind not in kinds:
@@ -91,6 +90,11 @@ def read_sentiments(path: Path, layout: str | None = None, limit: int | None = N
 def read_questions(path: Path, layout: str | None = None, limit: int | None = None) -> Items:
     """The records of `write` for answers. Raises InputError as `read`."""
     return read(path, ("question", "written"), layout, limit)
+
+
+def read_states(path: Path, layout: str | None = None, limit: int | None = None) -> Items:
+    """The records of `write` for states of conversations. Raises InputError as `read`."""
+    return read(path, ("state",), layout, limit)
 
 
 def read_articles(path: Path, layout: str | None = None, limit: int | None = None) -> Items:

@@ -9,11 +9,12 @@ import numpy as np
 from tqdm import tqdm
 
 from minigpt.data.published.layout import Written
+from minigpt.data.published.states import parts_of
 from minigpt.errors import InputError
 from minigpt.evaluation import answers, overlap
 from minigpt.evaluation.chosen_items import left_out_note, others, split_shots
 from minigpt.evaluation.metrics import mean_interval
-from minigpt.evaluation.prompts import Example, answer_prompt, summary_prompt, translation_prompt
+from minigpt.evaluation.prompts import Example, answer_prompt, state_prompt, summary_prompt, translation_prompt
 from minigpt.evaluation.report import Measure, Report, accuracy_measure, notes_on_cuts
 from minigpt.evaluation.scoring import opening
 from minigpt.models.language_model import LanguageModel
@@ -47,6 +48,17 @@ def _judged_answers(outputs: Sequence[str], records: Sequence[Written]) -> Judge
     exact = accuracy_measure("exact match", [one.exact for one in found])
     f1 = Measure("F1", *mean_interval([one.f1 for one in found]), len(found))
     return Judged([exact, f1], ["exact match and F1 as SQuAD and CoQA count them: without articles and punctuation"])
+
+
+def _judged_states(outputs: Sequence[str], records: Sequence[Written]) -> Judged:
+    """Is the state right as a whole? And F1 of its parts: of each turn, and then their mean, as KLUE's code has it."""
+    pairs = [(parts_of(output), parts_of(one.answers[0])) for output, one in zip(outputs, records, strict=True)]
+    joint = accuracy_measure("joint goal accuracy", [written == wanted for written, wanted in pairs])
+    shares = []
+    for written, wanted in pairs:
+        either = len(written) + len(wanted)
+        shares.append(2 * len(written & wanted) / either if either else 1.0)
+    return Judged([joint, Measure("F1 of slots", *mean_interval(shares), len(shares))])
 
 
 def _judged_words(outputs: Sequence[str], records: Sequence[Written]) -> list[Measure]:
@@ -96,6 +108,14 @@ WRITTEN = {
         n_sentences=1,
         measures=_judged_translations,
         source="GPT-2 section 3.7: english sentence = french sentence, the likeliest tokens, 1 sentence",
+    ),
+    "state": Writing(
+        state_prompt,
+        n_tokens=200,
+        top_k=1,
+        n_sentences=None,
+        measures=_judged_states,
+        source="KLUE section 3.8; the prompt is that of minigpt instruct for a model without a chat template",
     ),
     "answer": Writing(
         answer_prompt,

@@ -47,6 +47,7 @@ TASKS = {
     "translate": Evaluation(
         partial(writing.write, "translate"), task_files.read_sentences, WRITTEN | {"answers"}
     ),
+    "state": Evaluation(partial(writing.write, "state"), task_files.read_states, WRITTEN),
     "answer": Evaluation(partial(writing.write, "answer"), task_files.read_questions, WRITTEN),
 }
 

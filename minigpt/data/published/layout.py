@@ -17,8 +17,8 @@ class Layout(NamedTuple):
 
     kind: what their items are. One of `minigpt.data.examples.KINDS`, which are labelled examples, as are "pronouns"
     (a text with a GAP, and the candidates for it); or "passages", texts whose last word is to be found; "question",
-    "summary" and "written", which is any of these or a translation, for which a text is to be `Written`; or "text", one
-    long text.
+    "summary", "state" and "written", which is any of these or a translation, for which a text is to be `Written`; or
+    "text", one long text.
 
     Most are tables (`columns` and what follows). All others have a function `read`.
     """
@@ -43,7 +43,8 @@ class Written(NamedTuple):
     """What a model is to write.
 
     given: the question, the article, the sentence. answers: all that are right. document: what is read before it.
-    turns: the questions and answers before it. metric: how its answers are judged: "squad" or "coqa".
+    turns: the questions and answers before it. metric: how its answers are judged: "squad", "coqa"
+    or "state".
     """
 
     given: str

@@ -3,7 +3,7 @@
 Where several match the beginning of a file, the one with the most keys is taken, and of those the first.
 """
 
-from minigpt.data.published import choices, questions, relations, tagged, texts
+from minigpt.data.published import choices, questions, relations, states, tagged, texts
 from minigpt.data.published.layout import Layout
 
 PAIR = {"0": "different", "1": "same"}
@@ -264,6 +264,13 @@ OTHERS = {  # each has a reader of its own
         form='{"question": text, "answer": [text, ...]}',
         source="https://github.com/google-research-datasets/natural-questions/tree/master/nq_open",
     ),
+    "klue_wos": Layout(
+        "state",
+        read=states.read_states,
+        keys=("guid", "domains", "dialogue"),
+        form=states.FORM,
+        source=KLUE,
+    ),
     "cnn_dm": Layout(
         "summary",
         read=texts.read_stories,
@@ -325,12 +332,3 @@ TEXTS = {  # one long text each, for perplexity
 }
 
 LAYOUTS = TABLES | OTHERS | TEXTS
-
-UNSUPPORTED = {  # known, so that they are refused by name. kind: what is missing here. form: what such files hold
-    "klue_wos": Layout(
-        "follow what is wanted in a conversation",
-        keys=("guid", "domains", "dialogue"),
-        form="conversations with their states",
-        source=KLUE,
-    ),
-}

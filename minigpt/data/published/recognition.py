@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from minigpt.data.examples import KINDS
 from minigpt.data.published.layout import Layout
-from minigpt.data.published.layouts import LAYOUTS, UNSUPPORTED
+from minigpt.data.published.layouts import LAYOUTS
 from minigpt.data.tables import SUFFIXES, first_fields, flat
 from minigpt.errors import InputError
 from minigpt.files.json_items import json_items
@@ -23,6 +23,7 @@ TAKEN_BY = {  # a kind of items: the commands that take them. Without those whos
     "pronouns": "minigpt eval winograd",
     "question": "minigpt eval answer",
     "summary": "minigpt eval summarise",
+    "state": "minigpt eval state",
 }
 
 
@@ -93,10 +94,8 @@ def in_words(layout: Layout) -> str:
 def unknown_layout(path: Path, kinds: Collection[str]) -> InputError:
     """The error about a file of none of the layouts of these kinds; it names the nearest one, and all others.
 
-    Of a file of JSON that is damaged before its second item: the error about that. Raises InputError for a file of a
-    data set that is not supported.
+    Of a file of JSON that is damaged before its second item: the error about that.
     """
-    check_supported(path)
     if re.match(r"\s*(?:\[\s*)?\{", open_it(path).text):
         try:
             next(json_items(path), None)
@@ -108,23 +107,6 @@ def unknown_layout(path: Path, kinds: Collection[str]) -> InputError:
     known = f"{name} is the nearest layout of {name}, {others}" if others else f"this layout is called {name}"
     known = about_other_kind(path, kinds) or known
     return InputError(f"{path}, line 1: expected {in_words(LAYOUTS[name])}, got {got!r}: {known}")
-
-
-def check_supported(path: Path, name: str | None = None) -> None:
-    """Raises InputError for a file of UNSUPPORTED; it says what is missing, and which sets of its source there are.
-
-    name: of a layout, where one was named: the error is then about this one alone.
-    """
-    if name is None:
-        opening = open_it(path)
-        found = [other for other, layout in UNSUPPORTED.items() if _fits(layout, opening, labelled=False)]
-    else:
-        found = [name] if name in UNSUPPORTED else []
-    if found:
-        refused = UNSUPPORTED[found[0]]
-        what = f"{path} is a file of {found[0]}, {refused.form}, and no task of minigpt learns to {refused.kind}"
-        others = ", ".join(other for other, layout in LAYOUTS.items() if layout.source == refused.source)
-        raise InputError(f"{what}: of {refused.source} there are {others}, and its MRC, which is read as squad")
 
 
 def needed(layout: Layout, labelled: bool) -> tuple[str, ...]:
