@@ -27,7 +27,7 @@ from minigpt.evaluation import metrics, tags
 from minigpt.jobs.finetune import FinetuneOptions, finetune, open_classifier
 from minigpt.jobs.predict import PredictOptions, predict
 from minigpt.models.family.bert import BERT, BERTConfig
-from minigpt.models.token_classifier import TokenClassifier, token_targets, unit_answers
+from minigpt.models.token_classifier import TokenClassifier, places_in, token_targets, unit_answers
 from minigpt.tokenizer import GPT1Tokenizer, GPT2Tokenizer, load
 
 pytestmark = pytest.mark.usefixtures("quick_runs")
@@ -371,6 +371,12 @@ def test_a_token_learns_its_first_unit_and_a_later_unit_goes_on():
     p[1, 1] = p[3, 3] = 0.9
     names, sure = unit_answers(TASK, p, places)
     assert names == ["B-P", "I-P", "B-L", "O"] and sure.tolist() == [0.9, 0.9, 0.9, 1.0]
+
+
+def test_a_model_that_sees_the_left_alone_is_asked_where_a_word_ends():
+    places = np.array([[1, 3], [2, 3]])
+    bodies = (small(vocab_size=V, n_positions=T, n_embd=C) for small in (small_gpt1, small_bert))
+    assert [places_in(places, body).tolist() for body in bodies] == [[2, 3], [1, 3]]
 
 
 # --- the commands ----------------------------------------------------------------------------------------------------
