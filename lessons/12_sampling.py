@@ -820,10 +820,14 @@ for name, ids in texts.items():
 #         logits = keep_top_k(logits, top_k)
 #     if top_p is not None:
 #         logits = keep_nucleus(logits, top_p)
-#     cumulative = probabilities(logits).cumsum(axis=-1)
+#     if top_k is not None or top_p is not None:
+#         tokens = _columns(logits != -np.inf)
+#     cumulative = probabilities(logits[:, tokens]).cumsum(axis=-1)
 #     total = cumulative[:, -1:]  # 1, but for rounding
 #     threshold = uniform[:, None] * total
-#     return (cumulative <= threshold).sum(axis=-1)
+#     place = (cumulative <= threshold).sum(axis=-1)
+#
+# (`_columns` finds the tokens that a filter has kept. They are few, and only they are summed.)
 #
 # `model.generate` is our loop, and `model.stream` is the same loop as a Python generator that
 # yields each token as soon as it is there. The same seed gives the same text.
