@@ -224,7 +224,7 @@ assert all(result.error < 1e-8 for result in layer_results), "every line is righ
 # But for the token table, which both stacks share, **all that the encoder learns comes through this
 # sum.** In the library `DecoderBlock.backward` returns its part, and `Stack.backward` adds them:
 #
-#     # minigpt/models/family/encoder_decoder.py
+#     # minigpt/models/family/stacks.py
 #     dx, gradients = block.backward(dx, cache.pop(f"h.{i}"))
 #     for name, gradient in gradients.items():
 #     sums[name] = sums[name] + gradient if name in sums else gradient

@@ -19,8 +19,9 @@ from minigpt.files import checkpoint
 from minigpt.models.config import Config
 from minigpt.models.config_file import ACTIVATIONS
 from minigpt.models.family import forms, translation
-from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, Stack, encoder_decoder_card
+from minigpt.models.family.encoder_decoder import END, PAD, EncoderDecoder, encoder_decoder_card
 from minigpt.models.family.forms import in_layers, inside
+from minigpt.models.family.stacks import Stack
 from minigpt.models.family.t5_blocks import DecoderBlock, EncoderBlock, T5Stack
 from minigpt.nn import Embedding
 from minigpt.tokenizer import Tokenizer

@@ -5,9 +5,9 @@ import numpy as np
 from minigpt import ops
 from minigpt.device.arrays import Array, scaled
 from minigpt.models.family.cross_attention import CrossAttention, DecoderPast
-from minigpt.models.family.encoder_decoder import Gradients, Stack
 from minigpt.models.family.layers import GatedMLP, RMSNorm
 from minigpt.models.family.relative import RelativeAttention, RelativeBias
+from minigpt.models.family.stacks import Gradients, Stack
 from minigpt.nn import Cache, Linear, Module
 from minigpt.ops.random_keys import Key, fold
 
