@@ -146,3 +146,11 @@ def test_it_is_written_with_the_explorer_beside_it(tmp_path):
     names = ["index.html", "explorer.html", "ko/index.html"]
     assert [path.relative_to(tmp_path).as_posix() for path in written] == names
     assert all(path.is_file() for path in written)
+
+
+def test_the_conversation_is_that_of_the_readme_and_others_are_named_in_both_languages():
+    first, *others = landing.conversation().splitlines()
+    assert first.startswith("$ python -m pip install") and others[0] == "$ minigpt chat smollm2"
+    assert others[1].startswith("> ") and len(others) == 3
+    names = [[other["name"] for other in says["why"]["others"]] for says in (ENGLISH, KOREAN)]
+    assert names[0] == names[1] and len(names[0]) == 5

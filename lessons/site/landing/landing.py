@@ -22,6 +22,7 @@ from minigpt.learn.explorer.job import ExploreOptions, explore
 HERE = Path(__file__).resolve().parent
 FIRST_COMMAND = re.compile(r"^    (python -m pip install .*)$", re.MULTILINE)
 TEN_LINES = re.compile(r"## Ten lines\n+```python\n(.*?)\n```", re.DOTALL)
+CHAT = re.compile(r"^    (\$ .*minigpt download .*)\n((?:    .*\n)+)", re.MULTILINE)
 VENV = re.compile(r"\(`(\S+ -m venv \S+)`\) and activate it \(`([^`]+)`, on Windows\s+`([^`]+)`\)")
 MODEL = re.compile(r"GPT-\d")  # is not broken at its hyphen
 IN_TEXT = re.compile(r"\[([^]]+)\]\(([^)]+)\)|`([^`]+)`")
@@ -65,6 +66,12 @@ def ten_lines() -> tuple[str, str]:
     command = [sys.executable, "-c", SEEDED + code]
     ran = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=True)
     return code, ran.stdout.rstrip()
+
+
+def conversation() -> str:
+    """What the README shows of a real model: the commands, what was typed, and what came back."""
+    first, others = CHAT.search((ROOT / "README.md").read_text(encoding="utf-8")).groups()
+    return "\n".join([first, *(line.strip() for line in others.splitlines())])
 
 
 def commented(code: str) -> Markup:
@@ -170,6 +177,7 @@ def page(built: Path, language: str) -> str:
     says["head"]["subtitle"] = says["head"]["subtitle"].format(lessons=len(lessons()))
     says["explorer"]["address"] = addresses.explorer()
     says["ten"] |= {"lines": commented(code), "printed": printed}
+    says["real"]["lines"] = conversation()
     says["begin"] |= {"repository": repository(), "commands": first_commands(repository())}
     for reader in says["begin"]["reader"]:
         for step in reader["steps"]:
