@@ -7,7 +7,8 @@
 # number of operations and did the same six tasks, look whether it is fair, and decide for each
 # paper's claim: shown here, not shown here, or the opposite.
 #
-# Reading: 50 minutes. Running: 2 to 8 seconds. Before it: lessons 25 to 33.
+# Reading: 25 minutes for the core, 85 minutes for all of it. Running: 2 to 8 seconds. Before it:
+# lessons 25 to 33.
 #
 # Papers: those of lessons 25 to 33, by name in section 7.
 
@@ -154,7 +155,8 @@ print("three patterns, and what is made of them: all, the left, and a drawn orde
 # So fifteen models have three patterns: *all*, *the left*, and *what came before in a drawn order*.
 # ELMo is two models of the left, one of them on the reversed text. An encoder-decoder is *all* for
 # its source, and *the left* for its text.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 2. The five questions
 #
 # In "what is shared", "table is head" says: one array is the token table and the head. ELMo's two
@@ -192,7 +194,7 @@ without = {name for name, (has_positions, _) in rows.items() if not has_position
 assert without == {"elmo", "xlnet", "t5"}, "these three have no table of positions"
 assert rows["albert"][1] == 1 and rows["bert"][1] == 2, "ALBERT uses one block twice"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 3. Who learns from how many tokens?
 #
 # Each model sees the same windows of 32 tokens. How many predictions does it make about one? We
@@ -241,7 +243,8 @@ assert predictions["bert"] < 11, "a masked model learns from the covered tokens 
 # %% [markdown]
 # A prediction is not always worth the same. On average, ELECTRA's yes or no carries at most ln 2 =
 # 0.69 nats, a word of a vocabulary of 400 at most ln 400 = 6.0.
-#
+
+# %% [markdown]
 # ## 4. Backward: the same map, drawn by the gradient
 #
 # A gradient goes back the way that the values came. So there is a second way to measure who sees
@@ -255,7 +258,12 @@ assert predictions["bert"] < 11, "a masked model learns from the covered tokens 
 # $$
 #
 # With an upstream gradient at one $t$, exactly the keys with $P_{ts} > 0$ get a gradient: row $t$
-# of the mask. First this line, with its finite differences:
+# of the mask.
+
+# %% [markdown] tags=["deeper"]
+# ### Line by line
+#
+# First one mixing, with its finite differences:
 
 # %%
 from minigpt.learn import lines
@@ -291,8 +299,10 @@ mixed_results = lines.check(
 assert all(result.error < 1e-8 for result in mixed_results), "every line is right"
 
 # %% [markdown]
-# Now whole models. One array is the token table and the head; its name in the library is
-# `model.head`. We go backward from the hidden states, so only the input can give it a gradient.
+# ### Whole models
+#
+# One array is the token table and the head; its name in the library is `model.head`. We go back
+# from the hidden states, so only the input can give it a gradient.
 
 # %%
 def reached(name):
@@ -336,6 +346,15 @@ assert rows_reached == V, "a tied table is reached through the head, whatever th
 
 # %% [markdown]
 # ## 5. Equal operations
+#
+# A map says what a model *can* learn from. Which one learns most? The deeper parts compare them at
+# equal operations. There GPT-1, from one side, predicts more covered words than RoBERTa, from both.
+#
+# **The surprise: with five times the operations, RoBERTa overtakes GPT-1.** A table at one budget
+# does not say who wins at another. So look first whether each row was trained to its end.
+
+# %% [markdown] tags=["deeper"]
+# ### One budget, and five times as much
 #
 # What does an update cost? An ELECTRA runs two networks, XLNet two streams, a DeBERTa compares
 # words with distances. If all models make equally many updates, the expensive ones get more. So we
@@ -424,7 +443,7 @@ assert min(longer["roberta"]) > max(longer["gpt1"]) + 0.03, "now both sides know
 # operations it learns from three times as many predictions. A table at one budget does not say who
 # wins at another.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. One table
 #
 # Then all models are fine-tuned for six tasks of the story world, with the recipe of lesson 13 and
@@ -523,7 +542,8 @@ if curves:
 # `benchmarks/family.py` can now measure the table anew, with twelve epochs, curves of validation
 # scores, `_start_` in every encoder's pre-training, no second loss, a teacher of four blocks, and
 # fresh weights for every row. That takes eight hours of a core.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 7. Claims
 #
 # For each claim we take the difference of two rows, seed by seed, as a mean over the six tasks, and
@@ -613,7 +633,8 @@ for one, other in (("deberta", "roberta"), ("distilbert", "roberta"), ("roberta"
 # a decoder; this does not part the two.) DistilBERT predicts more than its own teacher, from whose
 # layers it started; the teacher's training is not counted. BERT is behind RoBERTa most with long
 # windows. We guess why: the exam gives one long text, and BERT's training had pairs of short ones.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 8. What came after
 #
 # The table ends in 2020. This is the line from there to what people run today, and back to where
@@ -695,7 +716,7 @@ assert np.array_equal(seen["mistral"], left & (distance <= 2 * 2)), "two blocks,
 # | Polyglot-ko | 2023 | GPT-NeoX for Korean, 1.3 to 12.8 billion parameters |
 # | LLaMA 2, Mistral 7B | 2023 | LLaMA with twice the context; with a window of 4,096 |
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 9. Paper and code: popular errors
 #
 # - "BERT is better than GPT because it is bidirectional." BERT's table 1 compares models that also
@@ -714,7 +735,16 @@ assert np.array_equal(seen["mistral"], left & (distance <= 2 * 2)), "two blocks,
 #   papers have WordPiece, SentencePiece or bytes (lesson 35).
 
 # %% [markdown]
-# ## 10. Exercises
+# ## 10. To keep
+#
+# - Fifteen models have three patterns of who sees whom: all, the left, and what came before in a
+#   drawn order.
+# - A gradient goes back the way that the values came: put one at a single state, and the words that
+#   it reaches are those that the state sees.
+# - A tied table has two ways in, as input and as head: a measurement must say which one it means.
+
+# %% [markdown]
+# ## 11. Exercises
 #
 # 1. `exercises/34_masks.py`: the masks of five models, and of one that no lesson has shown.
 # 2. `exercises/34_find_the_bug.py`: an interval that is too narrow.
