@@ -7,7 +7,8 @@
 # pass of both. And you will leave the second stream out, and reach a loss of 0.001 with a model
 # that only copies.
 #
-# Reading: 35 minutes. Running: 20 to 60 seconds. Before it: lessons 03, 26 and 30.
+# Reading: 25 minutes for the core, 50 minutes for all of it. Running: 20 to 60 seconds. Before it:
+# lessons 03, 26 and 30.
 #
 # Papers: Yang, Dai, Yang, Carbonell, Salakhutdinov and Le 2019 (XLNet, arXiv 1906.08237), sections
 # 2.1 to 2.3. Dai et al. 2019 (Transformer-XL, arXiv 1901.02860), section 3.3.
@@ -140,7 +141,7 @@ log_loss = -np.log(masked_pairs.diagonal().mean())
 print(f"log-probability of the right pair: {-log_loss:.2f}; the best possible: {-np.log(8):.2f}")
 assert log_loss > np.log(8) + 1, "more than a nat is lost for each pair"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 2. The difference in five questions
 #
 # | question | BERT | XLNet |
@@ -150,7 +151,8 @@ assert log_loss > np.log(8) + 1, "more than a nat is lost for each pair"
 # | what is predicted? | the covered tokens | **the last tokens of that order** |
 # | what is shared? | the token table is the head | **the weights of both streams too** |
 # | where does position enter? | a table, at the input | distances, in the scores (lesson 30) |
-#
+
+# %% [markdown]
 # ## 3. An order is a mask
 #
 # A text of T words can be predicted in T! orders. For each of them the chain rule holds: the
@@ -220,8 +222,25 @@ assert not query_mask.diagonal().any() and content_mask.diagonal().all(), "the d
 # Both go through the same blocks with the same weights. Keys and values always come from h. At the
 # start g is one learned vector, the same everywhere. Its place enters with the distances in the
 # scores (lesson 30), which we leave out in the example by hand.
-#
+
+# %% [markdown]
 # ## 4. Forward and backward: two streams, one set of weights
+#
+# Both streams have one $W_q$; keys and values are made from h alone, with one $W_k$ and one $W_v$.
+# What has two uses gets the sum of two gradients. With a prime for the part that comes from the
+# query stream,
+#
+# $$
+# dW_q = h^\top dq + g^\top dq', \qquad dW_k = h^\top (dk + dk'), \qquad
+# dg = dq' W_q^\top
+# $$
+#
+# Two things to remember. The gradient of h has parts from *both* streams: the content is trained to
+# be looked at by the queries. The gradient of g comes from its own query alone, since nothing looks
+# at it.
+
+# %% [markdown] tags=["deeper"]
+# ### Line by line
 #
 # One head, four words, width 3. `attend` is the attention of lesson 03 with a mask.
 
@@ -290,17 +309,6 @@ stream_results = lines.check(two_streams, two_streams_backward, h, g, w_q, w_k, 
 assert all(result.error < 1e-8 for result in stream_results), "every line is right"
 
 # %% [markdown]
-# **Collapse.** With a prime for the part that comes from the query stream,
-#
-# $$
-# dW_q = h^\top dq + g^\top dq', \qquad dW_k = h^\top (dk + dk'), \qquad
-# dg = dq' W_q^\top
-# $$
-#
-# Two things to remember. The gradient of h has parts from *both* streams: the content is trained to
-# be looked at by the queries. The gradient of g comes from its own query alone, since nothing looks
-# at it.
-#
 # The word that comes first in the order (place 2) may see nothing in the query stream: its row of
 # the mask is empty. Attention gives it 0, and its gradient is 0.
 
@@ -312,6 +320,15 @@ assert not stream_values.query[2].any() and not dg_by_hand[2].any(), "nothing se
 
 # %% [markdown]
 # ## 5. Check, and the trap: a loss that is too good
+#
+# Leave the query stream out, and predict each word from the content stream at its own place. No
+# gradient is wrong. **The surprise: the loss falls to 0.001, and the model only copies.** Each word
+# stands in plain sight where it is predicted. What finds such a leak is a question about the mask:
+# *does the prediction move when its own word is changed?* With both streams it does not. Section 6
+# covers both colours again: XLNet, which predicts one after the other, mostly says equal pairs.
+
+# %% [markdown] tags=["deeper"]
+# ### The whole model, and the leak
 #
 # The library's XLNet is built of these pieces. First the check of the whole model, both streams.
 # Section 3 had an order of all words. In practice only the last words of the order are predicted
@@ -398,7 +415,7 @@ print(f"the probabilities move by {own[0]:.0e} if read from the query stream, by
       "from the content stream")
 assert own[0] < 1e-6 and own[1] > 0.1, "a test of four lines that finds the leak"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. See it: pairs again
 #
 # Both colours come last, so that neither is given. XLNet predicts the first, then the second given
@@ -449,7 +466,7 @@ print("words predicted in a row:", set(predicted.tolist()),
 assert set(predicted.tolist()) == {3}, "three words come last"
 assert sees[library.targets != IGNORED].min() == T - 3, "the first of them sees all that is given"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. Paper and code
 #
 # - **Positions.** XLNet has no table of positions. Its scores are Transformer-XL's: $(q_i + u)
@@ -467,8 +484,19 @@ assert sees[library.targets != IGNORED].min() == T - 3, "the first of them sees 
 # - **What is left out.** SentencePiece's Unigram: published files bring it, and put `<sep> <cls>`
 #   behind a text (lesson 35). Training on two texts in a row, whose segments the scores compare,
 #   and on nine other data sets than BERT's books.
+
+# %% [markdown]
+# ## 8. To keep
 #
-# ## 8. Exercises
+# - A masked model predicts its covered words apart: to wrong pairs it gives as much probability as
+#   to right ones.
+# - An order of prediction is a mask: the words stay in their places, and each sees those that come
+#   earlier.
+# - No vector can know its word and not know it: so there are two streams with one set of weights, h
+#   to be looked at, g to predict.
+
+# %% [markdown]
+# ## 9. Exercises
 #
 # 1. `exercises/31_relative_scores.py`: the backward of the scores of Transformer-XL.
 # 2. `exercises/31_find_the_bug.py`: one word of each row is predicted from nothing.
