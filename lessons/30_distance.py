@@ -6,7 +6,8 @@
 # first as one number for each distance (T5), then as a vector for each distance (DeBERTa). You will
 # write both backward passes, and find the rule of the text in the numbers that the model learned.
 #
-# Reading: 40 minutes. Running: 40 to 120 seconds. Before it: lessons 03, 04 and 26.
+# Reading: 25 minutes for the core, 70 minutes for all of it. Running: 40 to 120 seconds. Before it:
+# lessons 03, 04 and 26.
 #
 # Papers: Shaw, Uszkoreit and Vaswani 2018 (arXiv 1803.02155): distances in attention. Raffel et al.
 # 2020 (T5, arXiv 1910.10683), section 2.1. He, Liu, Gao and Chen 2021 (DeBERTa, arXiv 2006.03654),
@@ -129,7 +130,8 @@ assert again.mean() > 0.95, "the rows were the cause, and not the length"
 # %% [markdown]
 # So the model has not learned "five to the left". It has learned which *rows* belong together: 7
 # with 2, 8 with 3, and so on.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 2. The difference in five questions
 #
 # | question | BERT | T5's encoder | DeBERTa |
@@ -143,7 +145,8 @@ assert again.mean() > 0.95, "the rows were the cause, and not the length"
 #
 # Only *relative positions* are new, the last two rows: no table at the input, and the score of
 # query i and key j depends on i - j.
-#
+
+# %% [markdown]
 # ## 3. T5: a number for each distance
 #
 # Each head has a row of numbers. The number of the distance between query and key is added to their
@@ -242,8 +245,11 @@ assert all(result.error < 1e-8 for result in bias_results), "every line is right
 # That is an embedding's backward pass (lesson 01): a table, an index used many times, a sum. In
 # the library it is one: `RelativeBias` is an `Embedding`. `ops.attention` takes the bias and
 # returns its gradient.
+
+# %% [markdown] tags=["deeper"]
+# ### The sum of the table's gradient is zero
 #
-# One more thing follows. The softmax does not change if the same number is added to a whole row of
+# The softmax does not change if the same number is added to a whole row of
 # scores. So the same number can be added to the whole table, and the loss stays as it is. How fast
 # it would change is the sum of the gradient; so this sum is 0.
 
@@ -278,6 +284,12 @@ assert np.allclose(dtable_of_library, dtable_by_hand), "the library computes the
 # - content to content: do these two words fit?
 # - content to distance: what does *this query* want at that distance?
 # - distance to content: what does *this key* have for a query at that distance?
+#
+# Both ways carry the rule of the wallpaper over to 80 letters, vectors whole, numbers in part: the
+# deeper parts build and compare them.
+
+# %% [markdown] tags=["deeper"]
+# ### Three parts, line by line
 #
 # (That is what the released code does, with which the published weights were trained, and so the
 # library. In the paper's last term the places are exchanged: $\delta(j,i)$. A fourth part, distance
@@ -377,7 +389,7 @@ for name, places, columns in (("m = 2", delta, 4), ("m = 4", wide, 8)):
     print(f"{name}: what the mistake loses, at most {lost:.2f}")
     assert (lost > 0.1) == (name == "m = 2"), "it shows only where pairs share a row"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. The wallpaper again
 #
 # Two more models, with the body, texts, updates and seeds of section 1. For T5's bias we
@@ -560,7 +572,8 @@ assert sum(abs(d) == 5 for d in largest) >= 4, "most heads look one period away"
 # %% [markdown]
 # The period of the wallpaper stands in the tables, in red. (From 8 on, several distances share a
 # bucket: 9 and 10 have one number.)
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 6. What distance cannot say
 #
 # "A new **store** opened beside the new **mall**": both nouns stand behind "new". For a model that
@@ -571,7 +584,8 @@ assert sum(abs(d) == 5 for d in largest) >= 4, "most heads look one period away"
 # Is it true that the place cannot be known from distances? Not quite. The first token has no
 # neighbour at its left. A model can notice that, and pass it on. We did not measure what the
 # decoder is worth.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 7. Whole models, and in the library
 
 # %%
@@ -596,7 +610,7 @@ assert np.allclose(by_library, part_values.out), "and the same three parts"
 in_library = put_distances(some[None, None], delta, 4)[0, 0]
 assert np.allclose(in_library, put(some, delta, np.zeros((4, 4)))), "and adds them in the same way"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
 # - **What it costs.** T5's table: 32 numbers for each head, for a whole stack. DeBERTa: two more
@@ -611,8 +625,19 @@ assert np.allclose(in_library, put(some, delta, np.zeros((4, 4)))), "and adds th
 #   trained with replaced tokens (lesson 29), and its tables get gradients from one of the two
 #   losses alone: published files of versions 1 to 3 open here, but this training is not built, nor
 #   the convolution of the largest version 2. The decoder of section 6 is in no experiment.
+
+# %% [markdown]
+# ## 9. To keep
 #
-# ## 9. Exercises
+# - A table of positions learns which rows belong together: a place that no training text had has a
+#   row that never got a gradient.
+# - Position can stand in the scores: T5 adds a number for each distance, DeBERTa products with a
+#   vector for each distance.
+# - All pairs at one distance share a number, so its gradient is the sum of theirs, as in an
+#   embedding.
+
+# %% [markdown]
+# ## 10. Exercises
 #
 # 1. `exercises/30_rotary.py`: the backward of rotary positions.
 # 2. `exercises/30_find_the_bug.py`: a bias whose gradient is right for short texts.
