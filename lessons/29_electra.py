@@ -7,7 +7,8 @@
 # finds nothing, and a control shows that the reason is not the one that the paper has. You will
 # also see where a masked model is better, and a mistake in the labels that no gradient check finds.
 #
-# Reading: 45 minutes. Running: 50 to 120 seconds. Before it: lessons 02, 20 and 26.
+# Reading: 25 minutes for the core, 75 minutes for all of it. Running: 50 to 120 seconds. Before it:
+# lessons 02, 20 and 26.
 #
 # Paper: Clark, Luong, Le and Manning 2020 (ELECTRA, arXiv 2003.10555), sections 2, 3.2 and 3.5.
 
@@ -66,7 +67,7 @@ COVERED, TARGETS = cover(EXAMPLE, np.random.default_rng(1))
 print(read(EXAMPLE[0]))
 print(read(COVERED[0]))
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 2. The difference in five questions
 #
 # | question | BERT | ELECTRA |
@@ -76,6 +77,9 @@ print(read(COVERED[0]))
 # | what is predicted? | the covered tokens | **of each token: is it the text's own?** |
 # | what is shared? | the token table is the head | **two networks share their tables** |
 # | where does position enter? | a table, at the input | the same, one for both networks |
+
+# %% [markdown]
+# ## 3. Forward: cover, draw, decide
 #
 # The task is called *replaced token detection*. Two networks are trained together:
 #
@@ -85,8 +89,6 @@ print(read(COVERED[0]))
 #
 # After the training the generator is thrown away. The discriminator is the model, and is
 # fine-tuned. It is not trained on masks, which BERT sees in pre-training and never later.
-#
-# ## 3. Forward: cover, draw, decide
 #
 # How is a word drawn? Line the probabilities up from 0 to 1 and let a chance number fall on the
 # line. With the probabilities 0.5, 0.3 and 0.2:
@@ -169,7 +171,8 @@ assert with_a_loss["BERT"].mean() == 3 / 18, "3 of 18 words"
 #
 # $L_G$ is BERT's loss, the mean over the covered words. $L_D$ is the mean over *all* words of the
 # cross-entropy of the decision.
-#
+
+# %% [markdown]
 # ## 4. Backward: what cannot pass a drawn word
 #
 # The generator's probabilities decide what the discriminator reads. So does its loss have a
@@ -233,6 +236,18 @@ plot.save(draw_figure, "29_draw.png")
 # generator is trained by maximum likelihood, to be right. The paper also tried the adversarial way,
 # by reinforcement learning, and it was worse (section 3.2).
 #
+# The **decision** has a gradient: for one score s, the probability of "replaced" is the sigmoid
+# $\sigma(s) = 1 / (1 + e^{-s})$. With labels y and n words, its loss and gradient are "probability
+# minus target", as in lesson 02:
+#
+# $$
+# L_D = \frac{1}{n} \sum_t \left( \log(1 + e^{s_t}) - y_t s_t \right), \qquad
+# \frac{\partial (50 \, L_D)}{\partial s_t} = \frac{50}{n} (\sigma(s_t) - y_t)
+# $$
+
+# %% [markdown] tags=["deeper"]
+# ### Two networks, one table
+#
 # A test: do the generator's gradients differ between the whole loss and $L_G$ alone?
 
 # %%
@@ -258,9 +273,9 @@ assert all(differs[name] for name in tables), "the tables belong to both"
 # share them? The discriminator alone would update the rows of those words only that stand in the
 # text; the generator's softmax updates all rows (section 3.2).
 #
-# Now the decision itself. For one score s, the probability of "replaced" is the sigmoid $1 / (1 +
-# e^{-s})$. That is the softmax of the pair (0, s), so the library has no new operation for it: a
-# constant 0 is put before each score, and the rest is a cross-entropy of two classes.
+# Now the decision, line by line. The sigmoid of a score s is the softmax of the pair (0, s), so the
+# library has no new operation for it: a constant 0 is put before each score, and the rest is a
+# cross-entropy of two classes.
 
 # %%
 from minigpt.learn import lines
@@ -300,12 +315,7 @@ assert all(result.error < 1e-8 for result in decide_results), "every line is rig
 
 # %% [markdown]
 # **Collapse.** The softmax of (0, s) is $(1 - \sigma(s), \sigma(s))$. A cross-entropy's gradient is
-# "probability minus target" (lesson 02), here for the second of the pair. With n words:
-#
-# $$
-# L_D = \frac{1}{n} \sum_t \left( \log(1 + e^{s_t}) - y_t s_t \right), \qquad
-# \frac{\partial (50 \, L_D)}{\partial s_t} = \frac{50}{n} (\sigma(s_t) - y_t)
-# $$
+# "probability minus target" (lesson 02), here for the second of the pair. That is the formula above.
 
 # %%
 scores = h @ w + c
@@ -316,7 +326,7 @@ print("gradient of the scores:", by_sigmoid.round(2))
 assert np.allclose(by_cross_entropy, by_sigmoid), "one and the same gradient"
 assert abs(two_way - (np.log1p(np.exp(scores)) - labels * scores).mean()) < 1e-12, "the same loss"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. Check
 #
 # Can the whole model be checked by finite differences, if a step may change a drawn word? Yes, if
@@ -335,6 +345,15 @@ assert worst.error < 1e-7, "the backward pass is right"
 
 # %% [markdown]
 # ## 6. The claim, first half: every word, or the covered ones
+#
+# The deeper parts train both: a loss at every word finds a wrong word in most songs, a loss at the
+# covered words alone only guesses. That looks like the paper's claim. But nearly every word that
+# the weak generator draws is wrong, so "replaced" is an easy answer. **The surprise: put the right
+# word back in half of the places, and the order turns round.** So the first result was a collapse,
+# and not the paper's effect.
+
+# %% [markdown] tags=["deeper"]
+# ### The exam, the training, and a control
 #
 # The exam: 400 new songs, each with **one wrong word of the right kind**: a red kite that is a red
 # boat in one of three lines. In how many songs has the wrong word the highest score of all
@@ -465,7 +484,8 @@ assert min(half["covered words only"]) > max(half["every word"]), "and it is ahe
 #
 # (Is the exam unfair, since most words were never judged? Section 8 reads the states by a linear
 # map.)
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 7. The trap: labels that no check can doubt
 #
 # "Covered means replaced" is so natural that it is easily written: the label is 1 wherever a word
@@ -506,7 +526,7 @@ for label, ones in (("differs", filled != CLEAN), ("covered", missing != IGNORED
     assert (mistaken == 0) == (label == "differs"), "the test finds the mistake"
 assert (filled == MASK).mean() < 0.001, "a trained generator draws the mask no more"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. The claim, second half: against a masked model, at equal operations
 #
 # ELECTRA runs two networks. What does an update cost? We count the operations of all matrix
@@ -640,7 +660,8 @@ assert bits_electra < 1.5 * bits_masked, "six times the answers, about as many b
 # | a loss at all words beats a loss at 15 % (table 5: 85.0 against 82.4 on GLUE) | **not shown** |
 # | a small generator is better than one of full size (figure 3) | shown in exercise 3 |
 # | fine-tuned, better than BERT at equal operations (table 5: 85.0, 82.2) | **not shown** |
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 9. In the library
 #
 # `ELECTRA.loss` does all this in one call. Its lines for the decision are:
@@ -660,7 +681,7 @@ decision = (np.log1p(np.exp(scores_there)) - labels_there * scores_there).mean()
 print(f"by hand {of_words + 50 * decision:.5f}, in the library {in_library:.5f}")
 assert abs(of_words + 50 * decision - in_library) < 1e-4, "the same loss"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 10. Paper and code
 #
 # - **The weight 50** (appendix A). The paper's reason: the discriminator's loss is much lower than
@@ -678,8 +699,19 @@ assert abs(of_words + 50 * decision - in_library) < 1e-4, "the same loss"
 # - **What is left out.** WordPiece, which published files bring (lesson 35), and two texts in a
 #   row, each with its segment, as the released code packs them: ours reads one. The
 #   generator that is trained by reinforcement (section 4) is not tried.
+
+# %% [markdown]
+# ## 11. To keep
 #
-# ## 11. Exercises
+# - A small generator fills covered words in, and the discriminator decides for every word whether
+#   it is the text's own.
+# - A drawn word is a step function: no gradient passes it. The generator is trained to be right, so
+#   ELECTRA is not a GAN.
+# - The gradient of the decision is probability minus target, at every word; how much that helps
+#   depends on how often the generator is right.
+
+# %% [markdown]
+# ## 12. Exercises
 #
 # 1. `exercises/29_all_tokens.py`: a model that predicts every word, and may copy.
 # 2. `exercises/29_find_the_bug.py`: a generator whose words are as frequent as they should be.
