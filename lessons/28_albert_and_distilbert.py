@@ -6,7 +6,8 @@
 # it to read the order. Then you will write the loss of a student that learns from a teacher, and
 # find out which part of DistilBERT's recipe does what.
 #
-# Reading: 45 minutes. Running: 60 to 180 seconds. Before it: lessons 02, 07 and 26.
+# Reading: 25 minutes for the core, 70 minutes for all of it. Running: 60 to 180 seconds. Before it:
+# lessons 02, 07 and 26.
 #
 # Papers: Lan et al. 2020 (ALBERT, arXiv 1909.11942), sections 3.1 and 4. Sanh, Debut, Chaumond and
 # Wolf 2019 (DistilBERT, arXiv 1910.01108), sections 2 and 4. Hinton, Vinyals and Dean 2015
@@ -22,7 +23,7 @@
 # %%
 import numpy as np
 
-from minigpt import plot
+from minigpt import ops, plot
 from minigpt.device.threads import set_threads
 from minigpt.models import costs
 from minigpt.models.family.albert import ALBERT, ALBERTConfig
@@ -57,7 +58,8 @@ plot.save(cost_figure, "28_costs.png")
 #   is smaller. (In *training* on many machines fewer gradients are sent.)
 # - "DistilBERT made 110 million out of 180." BERT-base has 110, and DistilBERT 66 in the paper (67
 #   in our count). The 180 in its table 3 belong to ELMo.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 2. The difference in five questions
 #
 # | question | BERT | ALBERT | DistilBERT |
@@ -69,7 +71,8 @@ plot.save(cost_figure, "28_costs.png")
 # | where does position enter? | a table, at the input | the same | the same |
 #
 # ALBERT's token table is *factored* too (section 5), and DistilBERT has half of the layers.
-#
+
+# %% [markdown]
 # ## 3. One block at every layer: the gradient is a sum
 #
 # *Cross-layer parameter sharing*: the block is a function f with weights w, and the model computes
@@ -170,7 +173,7 @@ print("length of the gradient of each layer:",
       f"{np.linalg.norm(of_shared):.3f}")
 assert np.allclose(of_shared, sum(of_layers), rtol=1e-10), "the shared gradient is the sum"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 4. What sharing costs
 #
 # A map has sixteen places, and from each of them three one-way roads lead to others. A text is a
@@ -237,7 +240,6 @@ print(f"on average {(fits > 0).sum(axis=1).mean():.2f} places fit; the best poss
       f"is {BEST:.3f}")
 
 # %%
-from minigpt import ops
 from minigpt.models.family.roberta import RoBERTa, RoBERTaConfig
 from minigpt.nn.optim import AdamW
 from minigpt.nn.schedules import warmup_cosine
@@ -315,7 +317,7 @@ assert works[0] == works[1], "the same operations"
 # (table 4). ALBERT uses the numbers that it saves to become *wider*: its best model has width
 # 4,096.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. The factored table: V x E and E x H
 #
 # BERT's token table has V x H numbers. ALBERT has a narrow table V x E and one matrix E x H behind
@@ -339,6 +341,14 @@ assert np.linalg.matrix_rank(product) == 8, "a product through E columns has ran
 # ALBERT's authors, topic and coherence, and the topic is learned first, as it is easier (section
 # 3.1). Their own task is *sentence-order prediction*: both parts come from one text, and in half of
 # the rows they are exchanged.
+#
+# The deeper parts train both tasks in a world where the topic nearly always decides. **The
+# surprise: the next-sentence model says yes to every pair of one topic**, exchanged, turned round,
+# or from two stories. It has not learned which sentence follows. The order model has to read the
+# order: for it the topic is worth nothing.
+
+# %% [markdown] tags=["deeper"]
+# ### Stories, and what each model reads
 #
 # We make stories with a topic: eight regions with three places each. A story is a walk in one
 # region; its first part goes from A to B, the second from B to C.
@@ -482,7 +492,7 @@ assert reads_order[:, 2].max() < 0.15 and reads_order[:, 3].min() > 0.85, "turne
 # ## 7. DistilBERT: learn from a teacher
 #
 # *Distillation*: a trained model, the **teacher**, shows a smaller one, the **student**, more than
-# the right answer. On our map often two places would fit, and the teacher's probabilities say so.
+# the right answer. Often two words would fit, and the teacher's probabilities say so.
 # They are *soft targets*. Small probabilities count little in a cross-entropy. So the logits of
 # both, z and $z_t$, are divided by a temperature T (lesson 12): p = softmax(z / T), q =
 # softmax($z_t$ / T).
@@ -536,7 +546,12 @@ assert all(result.error < 1e-8 for result in soft_results), "every line is right
 # \frac{\partial L}{\partial z} = \frac{T}{n} (p - q)
 # $$
 #
-# Why the factor $T^2$ in the loss? Let T be large against all logits, and let the logits of each
+# The student's probabilities move towards the teacher's, for every word at each place.
+
+# %% [markdown] tags=["deeper"]
+# ### Why the factor $T^2$
+#
+# Let T be large against all logits, and let the logits of each
 # row have the mean 0. Step by step:
 #
 # 1. $e^{z/T} \approx 1 + z/T$, the first two terms of its series.
@@ -564,7 +579,8 @@ assert abs(length / limit - 1) < 0.03, "at T = 128 the limit is reached"
 # %% [markdown]
 # DistilBERT's third loss is the *cosine loss*, one minus the cosine of the angle between the last
 # states of student and teacher. Its gradient turns a state and does not stretch it (exercise 1).
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 8. Which part of the recipe does what?
 #
 # The recipe has two parts. The student **starts** from the teacher's layers: the tables, the head,
@@ -633,7 +649,8 @@ for seed in SEEDS:
 # Equal updates are not equal work. Count in units of one block's forward pass; its backward pass
 # costs about two. An update of a student with two blocks is 2 (1 + 2) = 6 units. Its teacher's
 # forward pass through four blocks adds 4: two thirds more.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
 #
 # - **DistilBERT's figures**: 40 % smaller (66 of 110 million), 60 % faster (410 against 668
@@ -647,8 +664,19 @@ for seed in SEEDS:
 # - **What is left out.** ALBERT's optimiser LAMB (here AdamW), its largest models without dropout,
 #   and SentencePiece's Unigram, which its published files bring (lesson 35). DistilBERT's code
 #   covers rare words more often than frequent ones; ours draws all alike.
+
+# %% [markdown]
+# ## 10. To keep
 #
-# ## 10. Exercises
+# - ALBERT has a ninth of BERT's numbers and nearly its operations: to store less is not to compute
+#   less.
+# - A block that is used at n layers gets the sum of n gradients; code that assigns keeps only the
+#   last.
+# - A student learns from its teacher's probabilities: the gradient of the soft loss is p minus q,
+#   where p minus one-hot stood.
+
+# %% [markdown]
+# ## 11. Exercises
 #
 # 1. `exercises/28_cosine_loss.py`: the cosine loss, backward.
 # 2. `exercises/28_find_the_bug.py`: an order task that is learned without reading a word.
