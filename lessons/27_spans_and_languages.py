@@ -7,7 +7,8 @@
 # will write the backward pass of that. XLM covers words of a sentence and of its translation, so
 # that English words are predicted from Korean ones.
 #
-# Reading: 45 minutes. Running: 60 to 180 seconds. Before it: lessons 01, 05, 06 and 26.
+# Reading: 25 minutes for the core, 70 minutes for all of it. Running: 60 to 180 seconds. Before it:
+# lessons 01, 05, 06 and 26.
 #
 # Papers: Joshi, Chen, Liu, Weld, Zettlemoyer and Levy 2020 (SpanBERT, arXiv 1907.10529), sections
 # 3.1, 3.2 and 6. Conneau and Lample 2019 (XLM, arXiv 1901.07291), section 3.
@@ -168,7 +169,7 @@ axes.set_xticks(range(4), ["right:\none word", "right:\nwhole name", "follows:\n
 axes.set(ylabel="share", title="Trained with single words (two seeds)")
 plot.save(why_figure, "27_neighbours.png")
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 2. The difference in five questions
 #
 # | question | BERT | SpanBERT | XLM |
@@ -178,7 +179,8 @@ plot.save(why_figure, "27_neighbours.png")
 # | what is predicted? | the covered tokens | the same, **by two heads** | the same |
 # | what is shared? | the token table is the head | the same | **one body for two languages** |
 # | where does position enter? | at the input | **also within a span** | **each sentence from 0** |
-#
+
+# %% [markdown]
 # ## 3. Forward: spans
 #
 # SpanBERT covers as many tokens as BERT, in other places (section 3.1). Until enough are covered:
@@ -186,10 +188,14 @@ plot.save(why_figure, "27_neighbours.png")
 # 1. Draw a length, and a start for a span of that length.
 # 2. The whole span has one fate: all of it becomes `_mask_` (80 %), random words (10 %), or stays.
 #
+# In our library each span has an uncovered token on both sides.
+
+# %% [markdown] tags=["deeper"]
+# ### How long is a span?
+#
 # The lengths have a geometric distribution with p = 0.2: short spans are more frequent. The paper
 # "clips" it at 10, and gives the mean 3.8. To clip could mean two things: longer spans are never
 # drawn, or they count as 10. The next cell computes both means, 3.8 and 4.46. So it is the first.
-# In our library each span has an uncovered token on both sides.
 
 # %%
 lengths = np.arange(1, 11)
@@ -211,7 +217,9 @@ for kind, objective in (("singles", masked), ("spans", spans)):
 assert alone_share["singles"] < 0.05 < 0.25 < alone_share["spans"], "spans need the text"
 
 # %% [markdown]
-# Now the exams of section 1, for models that are trained with spans.
+# ### The exams of section 1 again
+#
+# Now for models that are trained with spans.
 
 # %%
 by_spans = [train(new_model(seed), covered(spans), seed, STEPS) for seed in SEEDS]
@@ -225,7 +233,8 @@ assert span_trust[:, 1].min() > single_trust[:, 1].max() + 0.2, "the rest of the
 # Singles teach the *name*. Spans teach what the *text* says about it: the whole name is predicted,
 # and where name and text contradict, the text counts more than before. An exam in single words
 # alone would have said that spans bring nothing.
-#
+
+# %% [markdown]
 # ## 4. The boundary objective: forward and backward
 #
 # Tasks about spans (which words answer the question?) often read a span from the states at its
@@ -239,7 +248,27 @@ assert span_trust[:, 1].min() > single_trust[:, 1].max() + 0.2, "the rest of the
 # $$
 #
 # From $y_i$ the tied head predicts word i. This loss is *added* to that of section 3; it does not
-# replace it. With one f, seven tokens, and the span 2, 3, 4:
+# replace it.
+#
+# **Collapse.** Cut the rows of W into three parts: $W_l$, $W_r$ and $W_p$. Then, inside the
+# first f,
+#
+# $$
+# z_i = h_{s-1} W_l + h_{e+1} W_r + p_{i-s+1} W_p + b
+# $$
+#
+# $$
+# \frac{\partial L}{\partial h_{s-1}}
+# = \Big( \sum_{i=s}^{e} \frac{\partial L}{\partial z_i} \Big) W_l^\top
+# $$
+#
+# The first two terms are the same for all words of a span: only $p$ differs. And the gradients of
+# all its words arrive at the same two states, as a sum.
+
+# %% [markdown] tags=["deeper"]
+# ### Line by line
+#
+# With one f, seven tokens, and the span 2, 3, 4:
 
 # %%
 from minigpt import ops
@@ -291,20 +320,6 @@ edge_results = lines.check(from_edges, from_edges_backward, *weights, *span)
 assert all(result.error < 1e-7 for result in edge_results), "every line is right"
 
 # %% [markdown]
-# **Collapse.** Cut the rows of W into three parts: $W_l$, $W_r$ and $W_p$. Then
-#
-# $$
-# z_i = h_{s-1} W_l + h_{e+1} W_r + p_{i-s+1} W_p + b
-# $$
-#
-# $$
-# \frac{\partial L}{\partial h_{s-1}}
-# = \Big( \sum_{i=s}^{e} \frac{\partial L}{\partial z_i} \Big) W_l^\top
-# $$
-#
-# The first two terms are the same for all words of a span: only $p$ differs. And the gradients of
-# all its words arrive at the same two states, as a sum.
-#
 # **The trap.** `dh[left] = dh_left` in place of the sum keeps the gradient of the *last* word of
 # each span. If all spans of a check have one word, nothing is lost, and the check is happy.
 
@@ -347,7 +362,7 @@ twice, _ = head.ln_second.forward(ops.gelu_forward(head.second.forward(once)[0])
 in_library, _ = head.forward(tiny_h, one["span_edges"][:1], one["span_places"][:1])
 assert np.allclose(in_library[0], twice), "the library's head is f of f"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. Does the boundary objective help?
 #
 # First the exam of section 1. Then we look at the states beside a covered name in two ways:
@@ -406,7 +421,8 @@ assert at_edges["spans, SBO"][:, 1].min() > 3 * at_edges["spans"][:, 1].max(), "
 #
 # The paper measures tasks (section 6.2): with SBO, coreference (which spans mean the same?) goes
 # from 76.3 to 79.0, and SQuAD 2.0 (questions) from 86.7 to 86.8. We show no gain in a task.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 6. XLM: cover in two languages
 #
 # Often nothing in a text decides a covered word: "the bear read a _mask_ letter". But if the same
@@ -611,7 +627,7 @@ by_hand = masked(MASK, V2, 4 / N_PAIR, (BAR, END))(padded(TEST), np.random.defau
 print("the same words are covered:", np.array_equal(made.ids, by_hand.ids))
 assert (made.ids == by_hand.ids).all() and (made.positions == RESTARTED).all(), "the same inputs"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. Paper and code
 #
 # - **Random spans, not names.** Texts say that SpanBERT covers entities. It does not: random spans
@@ -632,8 +648,18 @@ assert (made.ids == by_hand.ids).all() and (made.positions == RESTARTED).all(), 
 #   that is shared by all languages, and the draw that gives small languages more than their share
 #   (section 3.1). SpanBERT's vocabulary is BERT's WordPiece; what is trained here has GPT-1's
 #   byte-pair encoding.
+
+# %% [markdown]
+# ## 8. To keep
 #
-# ## 8. Exercises
+# - What a masked model learns depends on what is covered: a single word of a name is predicted from
+#   its neighbours, and the rest of the text is hardly needed.
+# - Spans cover the neighbours too: then the whole name is predicted from the rest of the text.
+# - The boundary objective predicts a span from the two states beside it: the gradients of all its
+#   words arrive there as a sum.
+
+# %% [markdown]
+# ## 9. Exercises
 #
 # 1. `exercises/27_language_vectors.py`: the sum of three tables and its LayerNorm, backward.
 # 2. `exercises/27_find_the_bug.py`: spans with an edge that is covered.
