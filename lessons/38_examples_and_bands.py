@@ -6,7 +6,8 @@
 # which the examples decide everything. And you will find which of its layers can do with a short
 # view, as every second layer of GPT-3 does, and which one cannot.
 #
-# Reading: 40 minutes. Running: 50 to 150 seconds. Before it: lessons 16 and 19.
+# Reading: 25 minutes for the core, 60 minutes for all of it. Running: 50 to 150 seconds. Before it:
+# lessons 16 and 19.
 #
 # Papers: Brown et al. 2020 (GPT-3, arXiv 2005.14165), sections 1 and 2. Min et al. 2022 (arXiv
 # 2202.12837), section 4: wrong examples. Child et al. 2019 (arXiv 1904.10509): sparse attention.
@@ -173,10 +174,8 @@ plot.save(shots_figure, "38_shots.png")
 # Without an example a third is right: three kinds of answers are possible, and the prompt does not
 # say which is wanted. One example brings nearly all. It looks as if the model had learned a task
 # from one example.
-#
-# An interval of `--shots` is about the questions. It does not know that other examples may give
-# another accuracy: the examples are always the first ones of the file. Shuffle the file to see it.
-#
+
+# %% [markdown]
 # ## 3. The control: wrong examples
 #
 # If the model learns what a thing is from the examples, wrong examples must hurt. We keep the
@@ -233,6 +232,12 @@ assert (answered["any kind"][:, 3] < answered["wrong"][:, 3] - 0.2).all(), "the 
 # one agrees with itself: whether it is of the right kind is luck.) Where they agree on another
 # kind, the model answers with that. So "the accuracy rises with the number of examples" does not
 # show that anything was learned from them.
+
+# %% [markdown] tags=["deeper"]
+# ### In large models, and what the interval does not say
+#
+# An interval of `--shots` is about the questions. It does not know that other examples may give
+# another accuracy: the examples are always the first ones of the file. Shuffle the file to see it.
 #
 # Min et al. found this with large models, GPT-3 among them: random labels in the examples hardly
 # hurt on most of their tasks. What mattered: which labels there are, what the inputs look like, and
@@ -241,13 +246,23 @@ assert (answered["any kind"][:, 3] < answered["wrong"][:, 3] - 0.2).all(), "the 
 # %% [markdown]
 # ## 4. GPT-3's bands
 #
-# Now a model for which examples must count: that of lesson 19. Each text draws a *new* mapping from
-# 8 symbols to 2 labels and shows 16 pairs. The weights cannot hold it.
+# GPT-3's model is GPT-2's, but for its attention: dense and "locally banded sparse" layers take
+# turns (section 2.1). With a band of w, a token sees itself and the w - 1 tokens before it. For the
+# scores $s_{ij} = q_i \cdot k_j$ a key is seen by w queries at most, so its gradient has at most w
+# parts:
 #
-# We build it as GPT-3 is built. GPT-3's model is GPT-2's, but for its attention: dense and "locally
-# banded sparse" layers take turns (section 2.1). With a band of w, a token sees itself and the
-# w - 1 tokens before it. How far does information about token 0 get, layer after layer? A state
-# has it if one of the states that it sees has it.
+# $$
+# \frac{\partial L}{\partial k_j} = \sum_{i=j}^{j+w-1} \frac{\partial L}{\partial s_{ij}} \, q_i
+# $$
+
+# %% [markdown] tags=["deeper"]
+# ### How far a band reaches
+#
+# We build a model for which examples must count, that of lesson 19, as GPT-3 is built. Each text
+# draws a *new* mapping from 8 symbols to 2 labels and shows 16 pairs. The weights cannot hold it.
+#
+# How far does information about token 0 get, layer after layer? A state has it if one of the states
+# that it sees has it.
 
 # %%
 def band(t, w):
@@ -347,7 +362,7 @@ for bands in ((4, 4), (4, None)):
     print(f"bands {bands}: another token 0 changes {moved} of 12 states")
     assert moved == (12 if None in bands else 7), "as in the picture"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. Which layer can do with a band?
 #
 # Lesson 19 has found how its two layers read the examples. In layer 1 each label copies the symbol
@@ -482,7 +497,8 @@ assert RECORDED["band, band"]["near"].min() > RECORDED["band, band"]["far"].max(
 # In GPT-3 with its 96 layers each dense layer, but perhaps the first, has layers before it that can
 # copy. That they *can* does not say that they learn to: one run with four layers, *dense, band,
 # dense, band*, was at 62 % after 1,000 updates. Whether it needs longer is not measured.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 6. Wrong examples again
 #
 # The control of section 3, with three models of the kind *band, dense* (600 updates): each example
@@ -523,7 +539,8 @@ print("three seeds each")
 # Large models do both. GPT-3 hardly minds random labels on common tasks (section 3). Wei et al.
 # (2023, arXiv 2303.03846) show that the largest models follow labels that are all exchanged, and
 # smaller ones much less.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 7. Paper and code
 #
 # - The paper does not give w, nor does it compare bands with dense layers. The sparse layers are
@@ -544,8 +561,19 @@ print("three seeds each")
 # | so the model learns the task from the examples | **not shown** by that: wrong ones do as well |
 # | a model can learn a new task from its prompt | shown, by the same control |
 # | every second layer can do with a band | shown for two layers, if the dense one is the second |
+
+# %% [markdown]
+# ## 8. To keep
 #
-# ## 8. Exercises
+# - An accuracy that rises with the number of examples does not show that anything was learned from
+#   them.
+# - The control is to show wrong examples: a model that only recognises a known list answers as well
+#   as before.
+# - With a band of w a token sees itself and the w - 1 tokens before it, and a key gets its gradient
+#   from w queries at most.
+
+# %% [markdown]
+# ## 9. Exercises
 #
 # 1. `exercises/38_read_near.py`: the second half of attention in a band, the weighted sum of the
 #    values, forward and backward, with T w numbers.
