@@ -14,6 +14,7 @@ from minigpt.data.published.layouts import LAYOUTS
 from minigpt.data.published.recognition import recognise
 
 N = 40  # times the items of a small file
+ONE_BY_ONE = ("cnn_dm", "klue_ner")  # a folder; characters, behind which no number can be put (see test_tagging.py)
 WITHOUT_NAMES = ("cola", "scitail")  # tables whose first line is an example
 IN_LINES = ("snli", "scitail_json")  # tables of an object a line
 WORDS = {  # in each small file: a word, behind which a number is put; default: Tom
@@ -21,7 +22,7 @@ WORDS = {  # in each small file: a word, behind which a number is put; default: 
     "klue_nli": "비", "scitail": "Rain", "scitail_json": "Rain", "mrpc": "ran", "qqp": "Why", "question_pair": "왜",
     "stsb": "ran", "klue_sts": "비가", "nsmc": "재미", "klue_ynat": "온다", "storycloze": "Three", "klue_re": "산다",
     "cbt": "frogs", "choices": '"a', "winograd": "cat", "dprd": "cat", "lambada_lines": "tom", "squad": "ran",
-    "coqa": "ran", "nq_open": "ran", "pairs": '"a b',
+    "coqa": "ran", "klue_dp": "산다", "klue_wos": "공원", "nq_open": "ran", "pairs": '"a b',
 }  # fmt: skip
 
 
@@ -60,6 +61,11 @@ def counted(path: Path, layout: str) -> int:
         return sum(len(paragraph["qas"]) for article in articles for paragraph in article["paragraphs"])
     if layout == "coqa":
         return sum(len(item["questions"]) for item in json.loads(raw)["data"])
+    if layout == "klue_wos":
+        return sum(turn["role"] == "user" for one in json.loads(raw) for turn in one["dialogue"])
+    if LAYOUTS[layout].kind == "tagging":
+        lines = [line for line in raw.split("\n") if not line.startswith(("##", "-DOCSTART-"))]
+        return len(list(filter(None, "\n".join(lines).split("\n\n"))))
     if layout == "cbt":
         return sum(line.startswith("21 ") for line in raw.split("\n"))
     if layout in ("winograd", "dprd"):
@@ -88,7 +94,7 @@ def read(path: Path, layout: str) -> list:
     return list(LAYOUTS[layout].read(path, True))
 
 
-@pytest.mark.parametrize("name", [name for name in (*TABLES, *OTHERS) if name != "cnn_dm"])
+@pytest.mark.parametrize("name", [name for name in (*TABLES, *OTHERS) if name not in ONE_BY_ONE])
 def test_every_item_of_a_file_is_read_once_and_in_sequence(name, tmp_path):
     path = tmp_path / FILES[name].name
     path.write_text(whole(name), encoding="utf-8", newline="\n")
@@ -122,6 +128,8 @@ HELD_OUT = {  # in a folder that MINIGPT_PUBLISHED names: file -> (layout, items
     "sts-train.tsv": ("stsb", 5749),
     "klue-nli.json": ("klue_nli", 3000),
     "klue-sts.json": ("klue_sts", 519),
+    "klue-ner-v1.1_dev.tsv": ("klue_ner", 5000),
+    "klue-dp-v1.1_dev.tsv": ("klue_dp", 2000),
     "squad-dev-v1.1.json": ("squad", 810),
     "NQ-open.dev.jsonl": ("nq_open", 3610),
     "cloze_test_val__spring2016 - cloze_test_ALL_val.csv": ("storycloze", 1871),

@@ -6,7 +6,6 @@ Real files of KLUE (klue-ner-v1.1_dev.tsv, klue-dp-v1.1_dev.tsv) are read too wh
 """
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -150,9 +149,9 @@ def test_a_model_that_writes_has_no_head_for_words(write, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("name", "columns"), [("klue-ner-v1.1_dev.tsv", 2), ("klue-dp-v1.1_dev.tsv", 6)])
-def test_published_files_lose_no_line_and_double_none(name, columns):
+def test_published_files_lose_no_line_and_double_none(eval_data, name, columns):
     """Against a reader that knows nothing but empty lines and tabs."""
-    path = Path(os.environ.get("MINIGPT_EVAL_DATA", "no")) / "klue" / name
+    path = eval_data / "klue" / name
     if not path.is_file():
         pytest.skip(f"put {name} of github.com/KLUE-benchmark/KLUE into a folder klue of MINIGPT_EVAL_DATA")
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n") if line[:2] != "##"]
@@ -233,12 +232,9 @@ def test_sequences_are_kept_as_numbers_and_come_back_the_same(tmp_path):
 
 
 @pytest.mark.parity
-def test_the_places_are_those_of_the_package_tokenizers(tmp_path):
+def test_the_places_are_those_of_the_package_tokenizers(eval_data, tmp_path):
     transformers = pytest.importorskip("transformers")
-    data = Path(os.environ.get("MINIGPT_EVAL_DATA", "no"))
-    vocabulary, reviews = data / "wordpiece" / "koelectra_v3_vocab.txt", data / "nsmc" / "ratings_test_5k.txt"
-    if not vocabulary.is_file() or not reviews.is_file():
-        pytest.skip("MINIGPT_EVAL_DATA has no koelectra_v3_vocab.txt, or no reviews")
+    vocabulary, reviews = eval_data / "wordpiece" / "koelectra_v3_vocab.txt", eval_data / "nsmc" / "ratings_test_5k.txt"
     wordpiece(tmp_path)
     (tmp_path / "vocab.txt").write_bytes(vocabulary.read_bytes())
     ours, theirs = load(tmp_path), transformers.BertTokenizerFast(str(vocabulary), do_lower_case=False)
