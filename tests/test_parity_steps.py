@@ -20,6 +20,10 @@ LLAMA_3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+READ_ANEW = (  # what Oniguruma reads in another way than the package regex: words, lines, sets in sets, nothing
+    r"\w+|[^\w\s]+", r"\W+", r"[\W\d]+", "^a|[b.]$", r" ?[^(\s|[.,!?…。，、।۔،])]+", "[a-z&&[^aeiou]]+",
+    r"(?<=a)|\d", r"(?=\d)|a*", "^|$",
+)  # fmt: skip
 BYTES = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True}
 NORMALIZERS = [
     *({"type": "BertNormalizer"} | settings for settings in (
@@ -34,6 +38,7 @@ NORMALIZERS = [
     {"type": "Strip", "strip_left": False, "strip_right": True},
     {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
     {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\\1"},
+    {"type": "Replace", "pattern": {"Regex": "a*"}, "content": "-"},
     {"type": "Prepend", "prepend": "▁"}, {"type": "Nmt"}, {"type": "ByteLevel"},
     {"type": "Sequence", "normalizers": [{"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]},
     {"type": "Sequence", "normalizers": []},
@@ -45,7 +50,8 @@ SPLITTERS = [
     {"type": "Digits", "individual_digits": True}, {"type": "Digits", "individual_digits": False},
     *({"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert}
       for pattern in (STRING, REGEX) for behavior in steps_before.BEHAVIORS for invert in (False, True)),
-    {"type": "Split", "pattern": {"Regex": LLAMA_3}, "behavior": "Isolated", "invert": False},
+    *({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+      for pattern in (LLAMA_3, *READ_ANEW)),
     {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
     BYTES,
     {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": False},
@@ -64,6 +70,7 @@ SPLITTERS = [
 ]  # fmt: skip
 DECODERS = [
     {"type": "WordPiece", "prefix": "##", "cleanup": True}, {"type": "WordPiece", "prefix": "##", "cleanup": False},
+    {"type": "WordPiece", "prefix": "", "cleanup": True},
     BYTES, {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},
     {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"},
     {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never"},

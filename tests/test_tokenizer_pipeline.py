@@ -5,7 +5,7 @@ import pytest
 from minigpt.data import input_transformations
 from minigpt.errors import InputError
 from minigpt.models.family import encoder, encoder_decoder
-from minigpt.tokenizer import pipeline
+from minigpt.tokenizer import pipeline, steps_before
 from minigpt.tokenizer.pipeline import Added, PieceTokenizer, Template
 from minigpt.tokenizer.unigram import Unigram
 from minigpt.tokenizer.wordpiece import WordPiece
@@ -173,3 +173,21 @@ def test_mistakes_of_the_caller():
         made().decode([12])
     with pytest.raises(InputError, match=r"the vocabulary lacks '\[UNK\]'"):
         WordPiece(["a"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "words"),
+    [
+        (r"\w+", "a\u200db²", ["a", "\u200d", "b²"]),  # a joiner is no letter, and this small digit is one
+        (r"[\w]+", "b²", ["b", "²"]),
+        (r"\W", "a²\u200d", ["a²", "\u200d"]),
+        (r"[\W\d]+", "a1 b", ["a", "1 ", "b"]),
+        ("^a|b$", "aa\nab", ["a", "a\n", "a", "b"]),  # lines, not the text
+        (r" ?[^(\s|[.,!])]+", "so, it is", ["so", ",", " it", " is"]),  # a set in a set
+        ("[a-z&&[^b]]+", "abc", ["a", "b", "c"]),
+        (r"(?<=a)|\d+", "a12", ["a", "1", "2"]),  # nothing matches before 1, and so 1 is passed over
+    ],
+)
+def test_patterns_are_read_as_oniguruma_reads_them(pattern, text, words):
+    split = steps_before.split({"Regex": pattern}, "Isolated")
+    assert split(text, True) == words

@@ -174,6 +174,8 @@ WRONG = [
     ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}}, "precompiled_charsmap is no base64"),
     ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "is damaged or cut off"),
     ({"normalizer": {"type": "Replace", "pattern": {"Regex": "("}, "content": ""}}, "pattern '.' cannot be read"),
+    ({"normalizer": {"type": "Replace", "pattern": {"Regex": r"\ba"}, "content": ""}}, r"has .b, which is not built"),
+    ({"normalizer": {"type": "Replace", "pattern": {"Regex": "(?m:.)"}, "content": ""}}, r"has \(.m:, which is not"),
     ({"normalizer": {"type": "Replace", "pattern": {"Glob": "("}, "content": ""}}, "the pattern .* is not known"),
     (
         {"pre_tokenizer": {"type": "Punctuation", "behavior": "Odd"}},

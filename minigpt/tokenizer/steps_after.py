@@ -10,9 +10,10 @@ from typing import Any
 
 from minigpt.errors import InputError
 from minigpt.tokenizer.gpt2 import BYTE_OF
+from minigpt.tokenizer.patterns import compiled_pattern, replaced
 from minigpt.tokenizer.pipeline import Pattern, Template
 from minigpt.tokenizer.spiece import REPLACED, SPACE
-from minigpt.tokenizer.steps_before import check_one_character, compiled_pattern, scheme_of
+from minigpt.tokenizer.steps_before import check_one_character, scheme_of
 
 TokenStep = Callable[[list[str]], list[str]]
 
@@ -109,7 +110,7 @@ def wordpiece(prefix: str = "##", cleanup: bool = True) -> TokenStep:
         done = []
         for i, token in enumerate(tokens):
             if i > 0:
-                token = token[len(prefix) :] if prefix and token.startswith(prefix) else " " + token
+                token = token[len(prefix) :] if token.startswith(prefix) else " " + token
             done.append(cleaned(token) if cleanup else token)
         return done
 
@@ -221,7 +222,7 @@ def strip(content: str, start: int = 0, stop: int = 0) -> TokenStep:
 def replace(pattern: dict, content: str) -> TokenStep:
     """One text, or all that matches a pattern, becomes another in each token."""
     compiled = compiled_pattern(pattern)
-    return lambda tokens: [compiled.sub(lambda found: content, token) for token in tokens]
+    return lambda tokens: [replaced(compiled, content, token) for token in tokens]
 
 
 DECODERS = {

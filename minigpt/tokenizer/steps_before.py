@@ -19,6 +19,7 @@ from minigpt.tokenizer.base import Remembered
 from minigpt.tokenizer.characters import Characters
 from minigpt.tokenizer.charsmap import CharacterMap
 from minigpt.tokenizer.gpt2 import spell
+from minigpt.tokenizer.patterns import compiled_pattern, places_of, replaced
 from minigpt.tokenizer.pipeline import WHITE, Normalizer, Splitter
 from minigpt.tokenizer.spiece import SPACE
 from minigpt.tokenizer.words import WORD
@@ -100,7 +101,7 @@ def replace(pattern: dict, content: str) -> Normalizer:
     if isinstance(text, str) and text:
         return lambda given: given.replace(text, content)
     compiled = compiled_pattern(pattern)
-    return lambda given: compiled.sub(lambda found: content, given)
+    return lambda given: replaced(compiled, content, given)
 
 
 def prepend(prepend: str) -> Normalizer:
@@ -219,8 +220,7 @@ def split_at(compiled: regex.Pattern, behavior: str, invert: bool = False) -> Sp
     def words_of(text: str, first: bool) -> list[str]:
         parts = []
         done = 0
-        for found in compiled.finditer(text):
-            start, end = found.span()
+        for start, end in places_of(compiled, text):
             if done < start:
                 parts.append((text[done:start], invert))
             parts.append((text[start:end], not invert))
@@ -343,21 +343,6 @@ def each_in_turn(steps: list[Splitter]) -> Splitter:
         return words
 
     return words_of
-
-
-# --------------------------------------------------------------------------------------------------------- patterns
-
-
-def compiled_pattern(pattern: dict) -> regex.Pattern:
-    """A pattern of the file: `{"String": "a"}` or `{"Regex": "a+"}`. Raises InputError for another."""
-    if list(pattern) == ["String"] and isinstance(pattern["String"], str):
-        return regex.compile(regex.escape(pattern["String"]))
-    if list(pattern) != ["Regex"] or not isinstance(pattern["Regex"], str):
-        raise InputError(f'the pattern {pattern!r} is not known: there are {{"String": ...}} and {{"Regex": ...}}')
-    try:
-        return regex.compile(pattern["Regex"])
-    except regex.error as error:
-        raise InputError(f"the pattern {pattern['Regex']!r} cannot be read: {error}") from error
 
 
 def _class_of(name: str) -> regex.Pattern:
