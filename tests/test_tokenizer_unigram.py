@@ -362,6 +362,11 @@ def test_bytes_stand_for_characters_without_a_piece():
         model_of(PIECES).encode(b"a")
 
 
+def test_what_has_no_piece_costs_as_many_bits_as_the_scores_have():
+    assert Unigram(["a"], [-0.1], unknown_id=0, rounds=False).vocabulary.unknown == -0.1 - 10
+    assert Unigram(["a"], [-0.1], unknown_id=0).vocabulary.unknown == float(np.float32(-10.1))
+
+
 def test_a_vocabulary_without_a_piece_for_the_unknown_refuses():
     with pytest.raises(InputError, match="cannot spell 'x'"):
         Unigram(["a"], [-1.0], unknown_id=None).encode("ax")

@@ -79,7 +79,7 @@ class Unigram:
             if kind in (spiece.NORMAL, spiece.USER_DEFINED):
                 self._id_of[token] = i
                 score_of[token] = score
-        self.vocabulary = Vocabulary(score_of, _unknown_score(normal))
+        self.vocabulary = Vocabulary(score_of, _unknown_score(normal, rounds))
         self._largest = max(map(abs, [*score_of.values(), self.vocabulary.unknown]))
         self._splits = not any(SPACE in token[1:] for token in score_of)  # a word can be cut alone
         self._fused_id = None if byte_fallback else unknown_id  # neighbours with this id become one
@@ -255,8 +255,9 @@ def _is_scored(pair: Any) -> bool:
     return is_number(pair[1]) and isfinite(pair[1])
 
 
-def _unknown_score(normal: Iterable[float]) -> float:
-    return float(np.float32(min(normal, default=0.0)) - np.float32(UNKNOWN_PENALTY))
+def _unknown_score(normal: Iterable[float], rounds: bool) -> float:
+    score = min(normal, default=0.0) - UNKNOWN_PENALTY
+    return float(np.float32(score)) if rounds else score
 
 
 def _user_defined_score(piece: str, most: float) -> float:
