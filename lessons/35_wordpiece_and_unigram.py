@@ -881,7 +881,7 @@ assert min(totals, key=totals.get) == UNIGRAM, "here Unigram needs the fewest to
 # - Kudo (2018) calls the model of section 4 a "unigram language model", because each piece is drawn
 #   without regard to its neighbours. His loss of a piece is the one of section 7; his seeds come
 #   from a suffix array. The digamma is in the code of SentencePiece and, as far as we know, not in
-#   the paper.
+#   the paper. Its first pieces leave out words that a space always follows (`▁very`); ours do not.
 # - SentencePiece (Kudo and Richardson 2018) is a program, not a method. It holds Unigram and BPE,
 #   and what both need: spaces as `▁`, and the normalisation of the text in the same file. "Trained
 #   with SentencePiece" does not say which of the two.

@@ -49,9 +49,9 @@ def seed_pieces(word_counts: Mapping[str, int], n_seeds: int = 1_000_000, longes
 
     A substring that is always followed by the same character is left out: the longer one says it all. The end of a word
     is no such character, for different words follow it. SentencePiece takes the space for one, and so has no piece for
-    a word that a space always follows, such as `▁very`: nothing else makes its vocabularies differ from those here by
-    more than 0.5 % in the likelihood of the text. Level by level, because a substring can only occur twice if it does
-    so without its last character.
+    a word that a space always follows, such as `▁very`: with that rule, 8,000 pieces of a megabyte of prose make it as
+    likely as SentencePiece's do, to 0.5 %. Level by level, because a substring can only occur twice if it does so
+    without its last character.
     """
     characters = count_characters(word_counts)
     covers = {}  # {substring: how many characters of the text it covers}
