@@ -50,6 +50,10 @@ class Reading:
             raise InputError(f"there are {n_sources} sources for {len(ids)} rows of ids: give one, or one for each row")
         return self.model.next_logits(ids, past)
 
+    def token_step(self, past: list[DecoderPast]) -> str:
+        """As `LanguageModel.token_step`: why there is no quicker step."""
+        return "a decoder beside a source has no quicker step"
+
     def generate(self, ids: Any, n_tokens: int, **options) -> np.ndarray | list[np.ndarray]:
         """ids (B,T) -> (B,T+N): what the decoder begins with, and what follows. See `generation.generate`."""
         return generation.generate(self, ids, n_tokens, **options)
