@@ -315,7 +315,7 @@ assert all(result.error < 1e-8 for result in decide_results), "every line is rig
 
 # %% [markdown]
 # **Collapse.** The softmax of (0, s) is $(1 - \sigma(s), \sigma(s))$. A cross-entropy's gradient is
-# "probability minus target" (lesson 02), here for the second of the pair. That is the formula above.
+# "probability minus target" (lesson 02), here for the second of the pair: the formula above.
 
 # %%
 scores = h @ w + c
