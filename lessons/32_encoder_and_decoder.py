@@ -6,7 +6,8 @@
 # meet in the other. You will compare it with a GPT, and test the usual reason for the difference.
 # Then you will lose words of a text and pose the question in three ways: MASS, BART and T5.
 #
-# Reading: 45 minutes. Running: 80 to 240 seconds. Before it: lessons 03, 08, 26, 30 and 31.
+# Reading: 25 minutes for the core, 70 minutes for all of it. Running: 80 to 240 seconds. Before it:
+# lessons 03, 08, 26, 30 and 31.
 #
 # Papers: Song, Tan, Qin, Lu and Liu 2019 (MASS, arXiv 1905.02450), section 3. Lewis et al. 2020
 # (BART, arXiv 1910.13461), section 2. Raffel et al. 2020 (T5, arXiv 1910.10683), sections 2.1, 3.1
@@ -88,26 +89,15 @@ print("each word of the translation, with the words of the source that decide it
 # Which model can do this?
 #
 # - An **encoder** (BERT) has one output for each word of its input: it has no place for a target
-#   that is longer. And it predicts each covered word without knowing its other predictions (lesson
-#   31).
+#   that is longer.
 # - A **decoder** (GPT) can: it continues "source, start, ..." word by word. But while it reads the
 #   source, each word sees only those to its left. The state of "wears" cannot know the object.
 # - An **encoder-decoder** reads with one stack, from both sides, and writes with another.
+
+# %% [markdown]
+# ### Teacher forcing
 #
-# ## 2. The difference in five questions
-#
-# | question | GPT | BERT | encoder-decoder |
-# |---|---|---|---|
-# | who sees whom? | each the left | each all | **source: all; target: its left, and the source** |
-# | what is covered? | nothing | 15 % | **what the builder takes from the source** |
-# | what is predicted? | the next token | covered tokens | **the next token of the target** |
-# | what is shared? | the token table is the head | the same | **one table: source, target, head** |
-# | where does position enter? | a table | a table | **a table for each side** (T5: distances) |
-#
-# MASS, BART and T5 share this body, but for details. They differ in what goes in and what comes
-# out: three *builders* of (source, decoder input, targets).
-#
-# **Teacher forcing.** In training the decoder sees the right target, one place late ("shifted
+# In training the decoder sees the right target, one place late ("shifted
 # right"): first a start token, then the first word, and so on. At each place it predicts the next
 # word of the target, as a GPT does.
 
@@ -137,8 +127,7 @@ for title, row in (("source", batch.source), ("decoder in", batch.ids), ("target
     print(f"{title:11}", names(row[0]))
 
 # %% [markdown]
-# The library's plain encoder-decoder is the class `MASS`: it has the body of the paper of that
-# name, and no more. We call it by what it is until section 7.
+# The library's plain encoder-decoder is the class `MASS` (section 7). We call it by what it is.
 
 # %%
 from minigpt.models.family.mass import MASS as EncoderDecoder
@@ -150,11 +139,37 @@ BODY = MASSConfig(**SIZES, n_layer=2, n_positions=20, decoder_start_token_id=STA
 fresh = EncoderDecoder(BODY, seed=0)
 print("an encoder-decoder with two blocks of width 64 on each side")
 
+# %% [markdown] tags=["deeper"]
+# ## 2. The difference in five questions
+#
+# | question | GPT | BERT | encoder-decoder |
+# |---|---|---|---|
+# | who sees whom? | each the left | each all | **source: all; target: its left, and the source** |
+# | what is covered? | nothing | 15 % | **what the builder takes from the source** |
+# | what is predicted? | the next token | covered tokens | **the next token of the target** |
+# | what is shared? | the token table is the head | the same | **one table: source, target, head** |
+# | where does position enter? | a table | a table | **a table for each side** (T5: distances) |
+#
+# MASS, BART and T5 share this body, but for details. They differ in what goes in and what comes
+# out: three *builders* of (source, decoder input, targets).
+
 # %% [markdown]
 # ## 3. Cross-attention, forward and backward
 #
 # In *cross-attention* the queries come from the decoder, keys and values from the encoder. The
 # scores are T x S: a row for each word that is written, a column for each word that was read.
+#
+# Every layer of the decoder reads the **same** states. With H for the states and l for the layers,
+#
+# $$
+# \frac{\partial L}{\partial H} = \sum_l \left( dK^l {W_k^l}^\top + dV^l {W_v^l}^\top \right)
+# $$
+#
+# But for the token table, which both stacks share, **all that the encoder learns comes through this
+# sum.**
+
+# %% [markdown] tags=["deeper"]
+# ### Line by line
 #
 # One layer and one head by hand: three words written, five words read, width 4. (The library's
 # layers also have self-attention and an MLP.)
@@ -214,15 +229,7 @@ layer_results = lines.check(reading, reading_backward, *arrays)
 assert all(result.error < 1e-8 for result in layer_results), "every line is right"
 
 # %% [markdown]
-# **Collapse.** Every layer of the decoder reads the **same** states. With H for the states and l
-# for the layers,
-#
-# $$
-# \frac{\partial L}{\partial H} = \sum_l \left( dK^l {W_k^l}^\top + dV^l {W_v^l}^\top \right)
-# $$
-#
-# But for the token table, which both stacks share, **all that the encoder learns comes through this
-# sum.** In the library `DecoderBlock.backward` returns its part, and `Stack.backward` adds them:
+# In the library `DecoderBlock.backward` returns its part, and `Stack.backward` adds them:
 #
 #     # minigpt/models/family/stacks.py
 #     dx, gradients = block.backward(dx, cache.pop(f"h.{i}"))
@@ -251,9 +258,7 @@ assert np.allclose(parts[0] + parts[1], sums["states"], atol=1e-5), "the encoder
 # new pairs. A translation counts if each of its words is the likeliest after the right words before
 # it.
 #
-# What is a fair size? An encoder-decoder with L blocks on each side has about the parameters of a
-# GPT with 2 L blocks, but about the operations of a GPT with L: each word passes through one of the
-# two stacks (T5, section 3.2.2). So we take two GPTs.
+# Two GPTs stand beside it: one with as many operations, one with as many parameters.
 
 # %%
 def some_pairs(n, seed):
@@ -278,9 +283,7 @@ def one_stack(sources, targets):
     return {"ids": texts[:, :-1], "targets": np.where(predicted, texts[:, 1:], IGNORED)}
 
 
-small = one_stack(*some_pairs(2, 3))
-print("sees:    ", names(small["ids"][0, :14]))
-print("predicts:", names(small["targets"][0, :14]))
+print("a GPT predicts:", names(one_stack(*some_pairs(2, 3))["targets"][0, :14]))
 
 # %%
 from minigpt.nn.optim import AdamW
@@ -349,9 +352,17 @@ assert mean[two] > max(mean[name] for name in gpts) + 0.04, "two stacks learn mo
 
 # %% [markdown]
 # Two stacks are better here (two seeds, one rate, 150 updates). Why? The usual reason is that of
-# section 1: a GPT reads its source from the left only. That is a claim about a cause, so we test
-# it. An encoder-decoder whose encoder is *causal* reads its source as a GPT does. If this is the
-# handicap, the model must fall back to the GPTs.
+# section 1: a GPT reads its source from the left only. We test it. An
+# encoder-decoder whose encoder is *causal* reads its source as a GPT does. If this is the
+# handicap, the model must fall back to the GPTs. **The surprise: it does not.** It loses a few
+# points, and keeps most of its lead.
+
+# %% [markdown] tags=["deeper"]
+# ### A fair size, and a causal encoder
+#
+# What is a fair size? An encoder-decoder with L blocks on each side has about the parameters of a
+# GPT with 2 L blocks, but about the operations of a GPT with L: each word passes through one of the
+# two stacks (T5, section 3.2.2). So section 4 takes two GPTs.
 
 # %%
 class CausalEncoder(EncoderDecoder):
@@ -368,9 +379,9 @@ best_gpt = max(mean[name] for name in gpts)
 assert np.mean(found) > best_gpt + 0.04, "it keeps a lead: this is not all of the cause"
 
 # %% [markdown]
-# It loses a few points, and keeps most of its lead. So here the second side of the source is at
-# most a small part of the cause. (When the decoder writes the verb, it can look at "wears" *and* at
-# the object.) Three candidates are left, and this section does not decide between them: other
+# So here the second side of the source is at most a small part of the cause. (When the decoder
+# writes the verb, it can look at "wears" *and* at the object.) Three candidates are left, and this
+# section does not decide between them: other
 # weights for reading and writing; an attention for each of the two texts; places that count from 0
 # on each side. Exercise 3 tests the last one.
 #
@@ -378,7 +389,7 @@ assert np.mean(found) > best_gpt + 0.04, "it keeps a lead: this is not all of th
 # both sides was much better than one that sees the left only: 81.8 against 74.7 points on GLUE; the
 # encoder-decoder had 83.3 (T5, table 2). That is **not shown here**.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 5. See it: who looks where, and who decides
 #
 # With 400 pairs the encoder-decoder is nearly always right. We look at the attention weights of its
@@ -445,7 +456,8 @@ assert weights[7, 5] < 0.2 < changes["object"][7], "little weight on the object,
 # 60, by kinds of words. Compare the row "eul" on the left with the row "eul / reul" on the right.
 # Hardly any weight falls on "shoes", and yet the object decides this word. A weight says where a
 # head looks, in one layer. It does not say what decides.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 6. Check, and the trap: a decoder that sees its answer
 #
 # Somebody forgets to shift the decoder's input to the right. We check both models against finite
@@ -487,7 +499,7 @@ assert np.mean(nonsense == numbers(ANSWER)) < 0.4, "and its text is no translati
 # of lesson 31 finds the mistake: **the prediction at a place must not move when the target at that
 # place is changed.**
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. Three builders
 #
 # Pairs are rare, texts are not. MASS, BART and T5 make a task from text alone: take something out
@@ -538,7 +550,7 @@ for name, build in BUILDERS.items():
 # 5). MASS's paper names two special cases: a fragment of one word is BERT's task, a fragment that
 # is the whole text a GPT's.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. One body, one world, one test
 #
 # To compare the three ways, all else must be the same: the body, the texts, the number of updates,
@@ -643,7 +655,8 @@ for seed in SEEDS:
 # seconds. T5's own body has distances (lesson 30), and each comparison of the paper read about 34
 # billion tokens (section 3.1.2). With its own body the place may be no difficulty at all: we
 # have not tried that.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
 #
 # - **T5's body** has RMSNorm before each sub-layer, no biases, ReLU, one table of distances for
@@ -663,8 +676,19 @@ for seed in SEEDS:
 #   its optimiser Adafactor and the prefix LM are not built. MASS's language vectors and its
 #   translation without pairs are not. BART reads GPT-2's bytes; what is trained here has GPT-1's
 #   byte-pair encoding. Published files bring their own (lesson 35).
+
+# %% [markdown]
+# ## 10. To keep
 #
-# ## 10. Exercises
+# - An encoder-decoder reads with one stack, from both sides, and writes with another, each word
+#   after those before it.
+# - In cross-attention the queries come from the decoder, keys and values from the encoder; the
+#   gradients of all layers meet in the encoder's states.
+# - A usual reason is a claim about a cause, and can be tested: here a causal encoder keeps most of
+#   the lead.
+
+# %% [markdown]
+# ## 11. Exercises
 #
 # 1. `exercises/32_three_uses.py`: one table for source, target and head: its gradient has three
 #    parts.
