@@ -14,9 +14,10 @@ NOWHERE = -1  # the place of a unit that had no room, or has no token
 
 
 def tokens_of(units: Sequence[str], tokenizer: Tokenizer) -> tuple[list[int], np.ndarray]:
-    """units, with spaces between words -> the ids of their tokens, and places (2,U) int32 of those that are no space
+    """units, with spaces between words -> the ids of their tokens, and places (2,U) int32
 
-    places: in which token each unit begins, and in which it ends; NOWHERE where its word has no token.
+    places: of each unit that is no space the token in which it begins, and the one in which it ends; NOWHERE where its
+    word has no token.
     """
     ids: list[int] = []
     places: list[tuple[int, int]] = []
@@ -50,19 +51,19 @@ def _words(units: Sequence[str]) -> list[list[str]]:
 def ends_of(word: str, ids: Sequence[int], tokenizer: Tokenizer) -> np.ndarray:
     """(T,) int: how many characters of a word its first 1, 2, ..., T tokens spell in full; in the end all of them.
 
-    An unknown token stands for what the others leave; of several the first one. Where a tokenizer changes letters, so
-    that there are more or fewer, the places are as near as their numbers are.
+    What known tokens leave over is the unknown one's; of several unknown tokens each has one character, and the first
+    one the rest. Where a tokenizer changes letters, so that there are more or fewer, the ends are only nearly right.
     """
     ends = []
     if len(ids) > 1:
         known = [i for i in ids if i != tokenizer.unknown_id]
         n_unknown = len(ids) - len(known)
-        left = max(1, len(word) - _spelt(known, tokenizer) - n_unknown + 1)  # for the first unknown one
-        unknown = 0
+        of_first = max(1, len(word) - _spelt(known, tokenizer) - (n_unknown - 1))  # characters of the first unknown one
+        unknown = 0  # characters of the unknown tokens so far
         read: list[int] = []
         for i in ids[:-1]:
             if i == tokenizer.unknown_id:
-                unknown += 1 if unknown else left
+                unknown += 1 if unknown else of_first
             else:
                 read.append(i)
             ends.append(min(unknown + _spelt(read, tokenizer), len(word)))

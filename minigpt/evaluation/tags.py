@@ -16,8 +16,8 @@ import numpy as np
 from minigpt.errors import InputError
 
 Tags = Sequence[str]
-OTHERS = "others"  # KLUE counts the rare relations as one
-KLUE_RELATIONS = (  # but for these, the frequent ones
+OTHERS = "others"  # the class of all other relations
+KLUE_RELATIONS = (  # the frequent ones, each a class of its own
     "NP", "NP_AJT", "VP", "NP_SBJ", "VP_MOD", "NP_OBJ", "AP", "NP_CNJ", "NP_MOD", "VNP", "DP", "VP_AJT", "VNP_MOD",
     "NP_CMP", "VP_SBJ",
 )  # fmt: skip
@@ -58,8 +58,13 @@ def heads(tags: Tags) -> list[tuple[int, str]]:
 
 
 def _of_entities(predicted: Tags, there: Tags, strict: bool = False) -> Classes:
-    mine, theirs = entities(predicted, strict), entities(there, strict)
-    return Classes(*([name for name, _, _ in some] for some in (mine, theirs, mine & theirs)))
+    mine = entities(predicted, strict)
+    theirs = entities(there, strict)
+    return Classes(_types(mine), _types(theirs), _types(mine & theirs))
+
+
+def _types(found: set[tuple[str, int, int]]) -> list[str]:
+    return [name for name, _, _ in found]
 
 
 def _of_strict_entities(predicted: Tags, there: Tags) -> Classes:
@@ -80,14 +85,19 @@ def _of_relations(predicted: Tags, there: Tags) -> Classes:
     """The class is the relation; of a word whose head is wrong it is WRONG_HEAD."""
     mine = []
     theirs = []
-    for (head, relation), (right, wanted) in zip(heads(predicted), heads(there), strict=True):
-        theirs.append(wanted if wanted in KLUE_RELATIONS else OTHERS)
-        mine.append(WRONG_HEAD if head != right else relation if relation in KLUE_RELATIONS else OTHERS)
+    for (head, relation), (right_head, right_relation) in zip(heads(predicted), heads(there), strict=True):
+        mine.append(_counted(relation) if head == right_head else WRONG_HEAD)
+        theirs.append(_counted(right_relation))
     return _one_each(mine, theirs)
 
 
+def _counted(relation: str) -> str:
+    """The class as which KLUE counts a relation."""
+    return relation if relation in KLUE_RELATIONS else OTHERS
+
+
 def _of_pairs(predicted: Tags, there: Tags) -> Classes:
-    """The class is the head with its relation, which no other one is like."""
+    """The class is the head together with the relation."""
     return _one_each([str(pair) for pair in heads(predicted)], [str(pair) for pair in heads(there)])
 
 

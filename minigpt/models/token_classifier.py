@@ -20,7 +20,7 @@ class StatesCache(NamedTuple):
 
 
 class TokenClassifier(Classifier):
-    """A language model with a head that gives scores of the labels at each token. The parameters are a Classifier's.
+    """A language model with a head that gives each label a score at each token. The parameters are a Classifier's.
 
     `forward` gives scores (N,T,K); `loss` takes labels (N,T) int, -100 where a token is not asked.
     """
@@ -67,8 +67,8 @@ def token_targets(places: np.ndarray, labels: Any, length: int) -> np.ndarray:
     return targets
 
 
-def going_on(task: Task) -> np.ndarray:
-    """(K,) int: which label a later unit of the same token has: for B-TYPE it is I-TYPE, if there is one"""
+def labels_inside(task: Task) -> np.ndarray:
+    """(K,) int: for each label of a token's first unit that of the later ones: I-TYPE for B-TYPE, if there is one"""
     index = {name: i for i, name in enumerate(task.labels)}
     inside = [f"I-{name[2:]}" if name.startswith("B-") else name for name in task.labels]
     return np.array([index.get(name, i) for i, name in enumerate(inside)])
@@ -82,6 +82,6 @@ def unit_answers(task: Task, probabilities: np.ndarray, places: np.ndarray) -> t
     read = places >= 0
     best = probabilities.argmax(axis=-1)[places]
     repeated = np.append(False, places[1:] == places[:-1])
-    best = np.where(repeated, going_on(task)[best], best)
+    best = np.where(repeated, labels_inside(task)[best], best)
     names = [task.labels[i] if there else "O" for i, there in zip(best, read, strict=True)]
     return names, np.where(read, probabilities.max(axis=-1)[places], 1.0)
