@@ -15,7 +15,9 @@ from minigpt.errors import InputError
 MARKER = "# %%"
 DEEPER = 'tags=["deeper"]'
 HEADING = re.compile(r"(#+) (.+)")
-WORDS, LINES, SHOWN = 130, 8, 0.5  # words and lines of code a minute; minutes to look at what a cell of code shows
+WORDS = 130  # of prose, read in a minute
+LINES = 8  # of code, read in a minute
+SHOWN = 0.5  # minutes to look at what a cell of code shows
 
 
 class Cell(NamedTuple):
@@ -39,16 +41,19 @@ class Cell(NamedTuple):
         return re.sub(r"^# ?", "", self.source, flags=re.MULTILINE)
 
     @property
+    def heading(self) -> re.Match | None:
+        """The heading with which a cell of prose begins: its signs, and its words."""
+        return None if self.is_code else HEADING.match(self.prose)
+
+    @property
     def level(self) -> int:
-        """The level of the heading with which a cell of prose begins: 2 for `## 1. Why`; 0 without a heading."""
-        heading = None if self.is_code else HEADING.match(self.prose)
-        return len(heading[1]) if heading else 0
+        """The level of that heading: 2 for `## 1. Why`; 0 without a heading."""
+        return len(self.heading[1]) if self.heading else 0
 
     @property
     def title(self) -> str:
-        """The words of that heading; "" where it begins with none."""
-        heading = None if self.is_code else HEADING.match(self.prose)
-        return heading[2] if heading else ""
+        """The words of that heading; "" without one."""
+        return self.heading[2] if self.heading else ""
 
 
 def cells(path: Path) -> list[Cell]:
