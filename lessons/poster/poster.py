@@ -31,13 +31,14 @@ NEXT = " kitchen"
 LANGUAGES = ("en", "ko")
 A2 = (23.39, 16.54)  # inches, 594 by 420 mm
 BLUE, RED, GRAY = "#1f5fa8", "#b3261e", "#555555"
-
-
 PASSES_BY = ((0, 3), (3, 6))  # from the embedding to the first "+", and from there to the second: see STEPS
 
 
 class Step(NamedTuple):
-    """A step of the way. words: its table in the words; of: the value that it makes, in a named pass; then formulas."""
+    """A step of the way.
+
+    words: the name of its table in the words; of: the name of the value that it makes; forward, backward: its formulas.
+    """
 
     words: str
     of: str
@@ -183,17 +184,20 @@ class Poster:
         x = 0.7
         for i, (token, number) in enumerate(zip(tokens, ids, strict=True)):
             width = 0.36 + 0.145 * max(len(token), 3)
-            color = BLUE if i == last else (RED if i > last else GRAY)
-            is_told = {"linestyle": "--"} if i > last else {}
-            face = "white" if i != last else "#dbe7f5"
-            box = plot.plt.Rectangle((x, y - 0.28), width, 0.56, facecolor=face, edgecolor=color, lw=2, **is_told)
+            color, face, line = GRAY, "white", "-"
+            if i == last:
+                color, face = BLUE, "#dbe7f5"
+            if i > last:
+                color, line = RED, "--"
+            box = plot.plt.Rectangle((x, y - 0.28), width, 0.56, facecolor=face, edgecolor=color, lw=2, linestyle=line)
             self.page.add_patch(box)
             self.text(x + width / 2, y, token, 19, color, ha="center", va="center")
             self.text(x + width / 2, y - 0.36, f"{self.said['id']} {number}", 10, GRAY, ha="center")
-            if i >= last:
-                note = f"{self.said['token']}: {self.said['position']} {i}" if i == last else self.said["next"]
-                side = {"ha": "right"} if i == last else {"ha": "left"}
-                self.text(x + width * (i == last), y + 0.56, note, 13, color, **side)
+            if i == last:
+                note = f"{self.said['token']}: {self.said['position']} {i}"
+                self.text(x + width, y + 0.56, note, 13, color, ha="right")
+            if i > last:
+                self.text(x, y + 0.56, self.said["next"], 13, color)
             x += width + 0.12
 
     def way(self, top: float) -> None:
@@ -213,8 +217,8 @@ class Poster:
                 self.arrow((x - 0.4, top - 2.45), (x - 0.06, top - 2.45), BLUE)
                 self.arrow((x - 0.06, back - 2.0), (x - 0.4, back - 2.0), RED)
         for start, end in PASSES_BY:
-            self.by(left + start * each, left + end * each, top - 1.72, BLUE)
-            self.by(left + end * each, left + start * each, back - 1.27, RED)
+            self.bypass(left + start * each, left + end * each, top - 1.72, BLUE)
+            self.bypass(left + end * each, left + start * each, back - 1.27, RED)
         self.block(left + each, 6 * each, top)
         self.text(left, top + 0.1, self.said["forward"], 20, BLUE, weight="bold", backgroundcolor="white")
         self.text(left, back + 0.05, self.said["backward"], 20, RED, weight="bold", backgroundcolor="white")
@@ -227,7 +231,7 @@ class Poster:
         note = f"{self.said['once']}; {self.said['same']}"
         self.text(x + width / 2, top, note, 13, GRAY, ha="center", backgroundcolor="white")
 
-    def by(self, start: float, end: float, y: float, color: str) -> None:
+    def bypass(self, start: float, end: float, y: float, color: str) -> None:
         """A line that leaves the stream and comes back to it: the row passes by attention, or by the MLP."""
         start, end = start + 0.78, end + 0.78
         self.page.plot([start, start, end], [y - 0.12, y, y], color=color, lw=2)
@@ -287,15 +291,8 @@ class Poster:
         for i, (tokens, share) in enumerate(zip(best, shares, strict=True)):
             for j, (token, one) in enumerate(zip(tokens, share, strict=True)):
                 color = "white" if one > 0.55 else "black"
-                axes.text(
-                    j + 0.5,
-                    i + 0.5,
-                    f"{self.followed.word(token)}  {one:.0%}",
-                    ha="center",
-                    va="center",
-                    size=12,
-                    color=color,
-                )
+                text = f"{self.followed.word(token)}  {one:.0%}"
+                axes.text(j + 0.5, i + 0.5, text, ha="center", va="center", size=12, color=color)
         axes.set_yticks(np.arange(len(stream)) + 0.5, self.places(), size=11)
         axes.set_xticks([])
         axes.invert_yaxis()
@@ -352,8 +349,8 @@ def columns(text: str) -> int:
 def write(language: str, path: Path) -> None:
     """Draw the poster of a language into a file. Raises InputError where no font has its letters."""
     find_font(language)
-    for talker in ("fontTools", "matplotlib.font_manager"):  # of parts of a font that are left out, and of its weights
-        logging.getLogger(talker).setLevel(logging.ERROR)
+    for noisy in ("fontTools", "matplotlib.font_manager"):  # about parts of a font that are left out, and its weights
+        logging.getLogger(noisy).setLevel(logging.ERROR)
     with plot.plt.rc_context({"pdf.fonttype": 42, "savefig.dpi": 100}):
         poster = Poster(Followed(), words(language))
         poster.figure.savefig(path, bbox_inches=None, metadata={"CreationDate": None, "Title": poster.said["title"]})
@@ -362,7 +359,7 @@ def write(language: str, path: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--language", choices=LANGUAGES, help="of one language alone")
+    parser.add_argument("--language", choices=LANGUAGES, help="the poster of one language alone")
     parser.add_argument("--out", type=Path, default=Path(), help="the folder; without it the current one")
     given = parser.parse_args()
     try:
