@@ -44,8 +44,9 @@ class Drawing {
 
   // Half of an ellipse from (x, y) to (end, y); above: how high it rises.
   bow(x, end, y, above, kind) {
-    const [low, high] = [(x * 3 + end) / 4, (x + end * 3) / 4];
-    return this.make("path", { d: `M ${x} ${y} C ${low} ${y - above}, ${high} ${y - above}, ${end} ${y}`, class: kind });
+    const [first, second] = [(x * 3 + end) / 4, (x + end * 3) / 4]; // the control points of the curve stand here
+    const top = y - above;
+    return this.make("path", { d: `M ${x} ${y} C ${first} ${top}, ${second} ${top}, ${end} ${y}`, class: kind });
   }
 
   dot(x, y, radius, kind) {

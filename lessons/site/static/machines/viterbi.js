@@ -5,6 +5,12 @@ const PIECES = {
   l: 0.05, o: 0.05, w: 0.05, e: 0.1, s: 0.1, t: 0.1, lo: 0.05, low: 0.15, lowe: 0.05, est: 0.2, st: 0.1,
 };
 
+// How high the bow of a piece rises above the letters; two hang below them, where they cross no other.
+function height_of(piece) {
+  if (piece === "lowe" || piece === "st") return -20 - 18 * piece.length;
+  return piece.length === 1 ? 26 : 34 * piece.length + 20;
+}
+
 machines.viterbi = {
   size: [640, 272],
   controls: [
@@ -45,15 +51,17 @@ machines.viterbi = {
       on_way.add(`${begun} ${piece}`);
       begun += piece.length;
     }
+    const kind_of = (begin, end, piece) => {
+      if (on_way.has(`${begin} ${piece}`)) return "best on-way";
+      if (end > place) return "ahead";
+      return came[end] === piece ? "best" : "left";
+    };
     const labels = [];
     for (const [piece, p] of Object.entries(probabilities)) {
       const begin = WORD.indexOf(piece);
       const end = begin + piece.length;
-      const is_below = piece === "lowe" || piece === "st";
-      const up = is_below ? -20 - 18 * piece.length : piece.length === 1 ? 26 : 34 * piece.length + 20;
-      const is_best = came[end] === piece;
-      const kind = on_way.has(`${begin} ${piece}`) ? "best on-way" : end > place ? "ahead" : is_best ? "best" : "left";
-      drawing.bow(x_of(begin) + 10, x_of(end) - 10, y, up, kind);
+      const up = height_of(piece);
+      drawing.bow(x_of(begin) + 10, x_of(end) - 10, y, up, kind_of(begin, end, piece));
       const middle = (x_of(begin) + x_of(end)) / 2;
       const above = y - 0.75 * up + (up > 0 ? -6 : 16);
       labels.push([middle, above, `${piece} ${p.toFixed(2)}`, end > place ? "gone" : "", "middle"]);
