@@ -20,8 +20,7 @@ export function showAnswer({ view, scene, answer }, { back, done, isDone }) {
   const most = pull ? largest(ids.map((id) => pull[id])) || 1 : 1;
   const items = ids.map((id) => makeItem(view, id, layer, pull, most));
   const token = view.labels[view.position];
-  const key = pull ? "stage.pulls" : back || isDone ? "stage.says" : layer < 0 ? "stage.silent" : "stage.would_say";
-  const title = word(key, { token, layer: stream[Math.max(layer, 0)].label });
+  const title = word(titleKey(pull, back || isDone, layer), { token, layer: stream[Math.max(layer, 0)].label });
   const loss = state.lossOf === "one" && !view.recorded ? "stage.loss" : "stage.loss_all";
   const said = layer < stream.length - 1 ? "\u00a0" : word(loss, { loss: writeNumber(view.pass.loss) });
   answer.replaceChildren(
@@ -31,6 +30,14 @@ export function showAnswer({ view, scene, answer }, { back, done, isDone }) {
   );
 }
 
+// layer: the last state of the stream that is there; -1 before the first
+function titleKey(pull, isAtEnd, layer) {
+  if (pull) return "stage.pulls";
+  if (isAtEnd) return "stage.says";
+  return layer < 0 ? "stage.silent" : "stage.would_say";
+}
+
+// The likeliest tokens, and the target among them.
 function idsOf(view, top) {
   const ids = view.best(top, view.position, SHOWN).map(([id]) => id);
   return ids.includes(view.target) ? ids : [...ids.slice(0, SHOWN - 1), view.target];

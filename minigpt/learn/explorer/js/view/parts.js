@@ -4,10 +4,11 @@ import { normOf } from "../vectors.js";
 
 const OF_THE_EMBEDDING = /^(x|tokens|positions|segments|tokens_embed|positions_embed|wte|wpe)(\.|$)/;
 
-// Pixels along the way of the values. Wide: they run from left to right; turned, where there is little room, from top
-// to bottom.
-// start: room of the tokens' names; lane: room of the boxes' names, across the way; over, branch, stream: lines in the
-// lane
+// All lengths are pixels. Wide: the values run from left to right; turned, where there is little room, from top to
+// bottom.
+// start: room for the names of the tokens, before the first part; gap: between two blocks; end: behind the last part;
+// lengths: of the parts, along the way; lane: room for the names of the parts, beside the tokens;
+// over, branch, stream: where lines run in the lane, across the way
 const WIDE = {
   start: 92,
   lane: 90,
@@ -32,8 +33,8 @@ export const TURNED_BELOW = 824; // a drawing that is narrower than this is turn
 const LEAST = 0.55; // of the lengths above: what needs more room than there is scrolls in its own box
 const ALL_TOKENS = 348; // of all tokens together, where they stand below each other
 
-// -> [{ key: a name, kind: "embedding" | "norm" | "attn" | "sum" | "mlp" | "head", block, name: of its value,
-//       onStream: does the stream go through it, or a branch? }]
+// -> [{ name: of its value, kind: "embedding" | "norm" | "attn" | "sum" | "mlp" | "head",
+//       block: its number from 0, or null, onStream: is it on the stream, and not on a branch? }]
 export function partsOf(view) {
   const { values } = view.pass;
   const ofBlock = view.model.pre_norm

@@ -21,7 +21,7 @@ export function sayPlace(model, place) {
 export function sayPart({ view, scene }, k, back) {
   const part = scene.parts[k];
   const V = view.model.config.vocab_size;
-  const does = back ? word(`stage.backward_${part.kind}`, { V }) : word(`stage.forward_${part.kind}`, { V });
+  const does = word(`stage.${back ? "backward" : "forward"}_${part.kind}`, { V });
   const kept = view.pass.values.get(part.name);
   const shape = writeShape(kept.shape ?? kept.value.shape);
   if (part.kind === "head" && !back) {
