@@ -157,7 +157,7 @@ def test_a_summary_without_an_article_is_left_out_and_counted():
 
 def test_every_way_of_writing_names_its_source():
     for way in writing.WRITTEN.values():
-        assert way.source.startswith("GPT-2 section")
+        assert way.source.startswith(("GPT-2 section", "KLUE section"))
 
 
 def test_stop_words_are_left_out_of_what_may_be_chosen():
