@@ -767,6 +767,21 @@ def test_markup_in_a_text_in_tokens_and_in_the_name_of_a_model_stays_text(visit,
     assert len(tokens) == len(text) and {"U+0000", "U+202E", "U+2028", "<", "␣"} <= set(tokens)
 
 
+@pytest.mark.parametrize("text", ["Tom went to the park.", "안녕 & goodbye = 100 % #1", "<img src=x onerror=alert(1)>"])
+def test_the_address_keeps_the_text_and_who_opens_it_sees_the_same(visit, text):
+    first = visit()
+    first.locator("#text").fill(text)
+    first.wait_for_function("text => window.minigptExplorer.state.text === text", arg=text)
+    first.locator("[data-language=ko]").click()
+    second = visit()
+    second.goto("about:blank")
+    second.goto(first.url)
+    assert second.evaluate(OPEN)
+    seen = "[document.getElementById('text').value, document.documentElement.lang, [...minigptExplorer.views()[0].ids]]"
+    assert second.evaluate(seen) == first.evaluate(seen) and second.evaluate(seen)[:2] == [text, "ko"]
+    assert second.evaluate("document.images.length") == 0
+
+
 ENDINGS = ("#lang=<img src=x>", "#lang=__proto__", "?lang=toString", "#%E0%A4%A", "#javascript:1")
 
 

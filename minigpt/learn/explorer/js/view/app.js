@@ -1,6 +1,7 @@
 // The page begins here: it opens the models, listens to the reader, and draws the panels that are in sight.
 
 import { finiteDifference, lens, openModels, runPass } from "../session.js";
+import { inAddress, keepInAddress } from "./address.js";
 import { drawAttention } from "./attention.js";
 import { drawBackward } from "./backward.js";
 import { bringCheckIntoSight } from "./check.js";
@@ -18,7 +19,7 @@ import { drawStage, drawnSizes, pressedOnStage } from "./stage.js";
 import { change, onChange, state } from "./state.js";
 import { drawStream } from "./stream.js";
 import { drawChoices, drawQuestions, drawTokens, sayPosition } from "./tokens.js";
-import { firstLanguage, language, setLanguage, setWords, word } from "./words.js";
+import { firstLanguage, setLanguage, setWords, word } from "./words.js";
 
 const PANELS = {
   lens: drawLens,
@@ -151,7 +152,7 @@ function listenToReader() {
   for (const link of document.querySelectorAll(".contents a, .skip")) {
     const name = link.getAttribute("href").slice(1);
     link.addEventListener("click", (event) => {
-      event.preventDefault(); // the address keeps the language
+      event.preventDefault(); // the address keeps the language and the text
       return name in PANELS ? goToPanel(name) : focusOn("stage.play");
     });
   }
@@ -171,6 +172,7 @@ function listenToReader() {
 }
 
 function setText(text) {
+  keepInAddress("text", text);
   const atEnd = state.position >= page.views[0].ids.length - 2;
   change({
     text,
@@ -182,15 +184,8 @@ function setText(text) {
 
 function chooseLanguage(code) {
   setLanguage(code);
-  history.replaceState(null, "", `#lang=${code}`);
-  markLanguage();
+  keepInAddress("lang", code);
   plan();
-}
-
-function markLanguage() {
-  for (const button of document.querySelectorAll("[data-language]")) {
-    button.setAttribute("aria-pressed", String(button.dataset.language === language()));
-  }
 }
 
 async function begin() {
@@ -211,7 +206,6 @@ async function begin() {
   });
   listenToReader();
   watchPanels();
-  markLanguage();
   document.getElementById("loading").hidden = true;
   draw();
 }
@@ -224,7 +218,7 @@ function beginRecorded(text) {
 }
 
 function beginLive(text) {
-  state.text ||= text;
+  state.text ||= inAddress("text") ?? text;
   state.position = firstPlace(page.sources[0], state.text);
 }
 

@@ -1,5 +1,7 @@
 // The words of the page in two languages.
 
+import { inAddress } from "./address.js";
+
 const dictionary = { words: { en: {}, ko: {} }, language: "en" };
 
 export function setWords(words) {
@@ -13,8 +15,7 @@ export function language() {
 // ?lang=ko, or what the address remembers after #, or what the browser prefers
 export function firstLanguage() {
   const asked = new URLSearchParams(location.search).get("lang");
-  const remembered = new URLSearchParams(location.hash.slice(1)).get("lang");
-  const wanted = remembered || asked || navigator.language || "en";
+  const wanted = inAddress("lang") || asked || navigator.language || "en";
   return wanted.toLowerCase().startsWith("ko") ? "ko" : "en";
 }
 
@@ -24,6 +25,9 @@ export function setLanguage(code) {
   for (const place of document.querySelectorAll("[data-word]")) place.textContent = word(place.dataset.word);
   for (const place of document.querySelectorAll("[data-label]")) {
     place.setAttribute("aria-label", word(place.dataset.label));
+  }
+  for (const button of document.querySelectorAll("[data-language]")) {
+    button.setAttribute("aria-pressed", String(button.dataset.language === code));
   }
   for (const place of document.querySelectorAll("[data-addresses]")) {
     place.href = JSON.parse(place.dataset.addresses)[code];
