@@ -207,8 +207,8 @@ def device(request, monkeypatch) -> str:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """What `-n auto` is: a worker more than there are cores, since many tests wait for a process of theirs."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + 1
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return n_cores + 1
 
 
 LONGEST = ("test_nothing_is_wrong_with_the_built_site", "test_all_commands_run", "test_the_library_itself_is_happy")
