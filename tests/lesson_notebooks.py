@@ -19,11 +19,17 @@ def executed(path: Path, folder: Path):
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("jupyter_cache", reason='the extra `site` is needed: python -m pip install -e ".[site]"')
     sys.path.append(str(SITE))
+    import course
+    import notebooks
+
     import lessons
 
     if named := os.environ.get("MINIGPT_SITE"):
         found = nbformat.read(Path(named, "notebooks", f"{path.stem}.ipynb"), as_version=4)
-        now, then = ([cell.source for cell in one.cells] for one in (lessons.read(path), found))
+        notebook = lessons.read(path)
+        lessons.mark(notebook, path)
+        taken_home = notebooks.to_take_home(notebook, course.WORDS["en"])
+        now, then = ([cell.source for cell in one.cells] for one in (taken_home, found))
         assert now == then, f"the site in {named} was built from another {path.name}: build it again"
         assert "minigpt" in found.metadata, f"build the site in {named} with --again"
         return found

@@ -25,7 +25,9 @@ NEEDS_MORE = ("mpirun", "cuda")  # MPI, a GPU
 NEEDS_MINUTES = ("check",)  # alone: every operation and every model
 ENDS_UNSOLVED = ["check", "my-lessons/exercises/06_layernorm.py"]  # status 1: the exercise is handed out unsolved
 NOT_BEGUN = ["learn", "check", "03"]  # the same
-NEEDS_FILES = (["learn", "claim"], ["learn", "grade"], ["convert", "model.gguf"])  # of the reader, or of a class
+NEEDS_FILES = (  # of the reader, of a class, or of KLUE
+    ["learn", "claim"], ["learn", "grade"], ["convert", "model.gguf"], ["eval", "runs/gpt2-wos"],
+)  # fmt: skip
 
 
 def commands(text: str = PACKAGE) -> list[list[str]]:
