@@ -27,6 +27,7 @@ ENDS_UNSOLVED = ["check", "my-lessons/exercises/06_layernorm.py"]  # status 1: t
 NOT_BEGUN = ["learn", "check", "03"]  # the same
 NEEDS_FILES = (  # of the reader, of a class, or of KLUE
     ["learn", "claim"], ["learn", "grade"], ["convert", "model.gguf"], ["eval", "runs/gpt2-wos"],
+    ["finetune", "runs/bert"],
 )  # fmt: skip
 
 
