@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import small_family
 from browser import chromium, watched
+from explorer_visits import OPEN, visits
 from helpers import error
 
 from minigpt import GPT1, GPT1Config, models, ops
@@ -50,7 +51,6 @@ ONCE = """([which, ids]) => {
   runPass(models[which], ids, { targets: [...ids.slice(1), -100] });
   return performance.now() - start;
 }"""
-OPEN = "() => window.minigptExplorer.ready.then(() => true)"
 READ = """([which, ids, targets, activations]) => {
   const { models, runPass } = window.minigptExplorer;
   const packed = (numbers) => {
@@ -114,26 +114,9 @@ def browser():
 
 @pytest.fixture
 def visit(browser, page_file):
-    """`visit()`: the page, opened from the disk and ready. At the end it has asked for nothing, and not complained."""
-    contexts = []
-
-    def open_page(file: Path = page_file, ready: bool = True, script: str = "", **options) -> Any:
-        context = watched(browser, **options)
-        watch = context.__enter__()
-        contexts.append((context, watch, file))
-        if script:
-            watch.page.add_init_script(script)
-        watch.page.goto(file.as_uri())
-        if ready:
-            assert watch.page.evaluate(OPEN)
-        return watch.page
-
-    yield open_page
-    for context, watch, file in contexts:
-        elsewhere, complaints = watch.elsewhere(file.as_uri()), watch.complaints
-        context.__exit__(None, None, None)
-        assert elsewhere == [] and complaints == []
-        assert watch.requests[0] == file.as_uri()
+    """`visit()`: the page, see `visits`."""
+    with visits(browser, page_file) as open_page:
+        yield open_page
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,12 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import small_family
-from browser import chromium, watched
+from browser import chromium
+from explorer_visits import visits
 
 from minigpt import GPT2, GPT2Config, models
 from minigpt.learn.explorer import job, page
@@ -18,7 +18,6 @@ from minigpt.tokenizer import GPT2Tokenizer
 pytestmark = pytest.mark.slow
 
 NAMES = ("gpt1", "gpt2")
-OPEN = "() => window.minigptExplorer.ready.then(() => true)"
 AT = "() => window.minigptExplorer.state.at"
 DRAWN = """() => {
   const { parts, sizes, shape } = window.minigptExplorer.drawn();
@@ -81,26 +80,9 @@ def browser():
 
 @pytest.fixture
 def visit(browser, page_file):
-    """`visit()`: the page, ready. At the end it has asked for nothing, and not complained. still: its clock stands."""
-    contexts = []
-
-    def open_page(file: Path = page_file, still: bool = False, **options) -> Any:
-        context = watched(browser, **options)
-        watch = context.__enter__()
-        contexts.append((context, watch, file))
-        if still:
-            watch.page.clock.install()
-        watch.page.goto(file.as_uri())
-        assert watch.page.evaluate(OPEN)
-        if still:
-            watch.page.clock.pause_at(watch.page.evaluate("() => Date.now()") / 1000 + 1)
-        return watch.page
-
-    yield open_page
-    for context, watch, file in contexts:
-        elsewhere, complaints = watch.elsewhere(file.as_uri()), watch.complaints
-        context.__exit__(None, None, None)
-        assert elsewhere == [] and complaints == []
+    """`visit()`: the page, see `visits`."""
+    with visits(browser, page_file) as open_page:
+        yield open_page
 
 
 def choose(page, **choices) -> None:
