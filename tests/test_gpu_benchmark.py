@@ -791,7 +791,7 @@ def test_every_array_is_an_allocation_of_its_own_while_a_tool_looks(played, monk
 
 def test_what_a_program_prints_is_shown_as_far_as_it_came(capsys):
     """Only the lines that are looked for; where it fails its last lines are told."""
-    program = [sys.executable, "-c", "print('measured 5 us\\nother'); raise OSError('no counters')"]
+    program = [sys.executable, "-c", "print('measured 5 us\\nother', flush=True); raise OSError('no counters')"]
     with pytest.raises(AssertionError, match="(?s)failed:\nmeasured 5 us\nother.*OSError: no counters"):
         others._show(program, others.MEASURED)
     assert capsys.readouterr().out == "measured 5 us\n"

@@ -340,7 +340,8 @@ found = []
 for folder, inside, files in os.walk("/"):
     inside[:] = [name for name in inside if name not in ("proc", "dev", "sys")]
     found += [os.path.join(folder, name) for name in files if name in ("gelu.py", "mistakes.py", "tqdm.py")]
-    found += [folder] * folder.endswith(("/minigpt", "/safetensors"))
+    is_package = "__init__.py" in files  # a clone may be called minigpt too, and have the environment in it
+    found += [folder] * (is_package and folder.endswith(("/minigpt", "/safetensors")))
 assert not found, found
 """
     happy, text = judged(no_fence, RIGHT + look, sandbox="bubblewrap", call_limit=10, time_limit=20)
