@@ -1,4 +1,4 @@
-"""Exercise 14: the backward of a GRU, the LSTM's younger relative (lesson 14, sections 3 and 4).
+"""Exercise 14: the backward of a GRU, the LSTM's younger relative (lesson 14, section 10).
 
 The gated recurrent unit (Cho et al. 2014) has no second vector c: one gate z decides how much of h stays, another gate
 r how much of h is shown to the new content n:
