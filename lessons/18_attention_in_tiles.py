@@ -2,12 +2,12 @@
 # # Lesson 18: attention in tiles
 #
 # You will compute attention without ever holding its T x T table of shares. For this you will
-# build a softmax that starts before it has seen the whole row, called the *online softmax*. Then
-# you will write the backward pass, which computes the shares again, one tile at a time, from a
-# single number for each row. You will measure the memory that this saves, and what it costs.
+# build a softmax that starts before it has seen the whole row, called the *online softmax*, and a
+# backward pass that computes the shares again, one tile at a time, from a single number for each
+# row. You will measure the memory that this saves, and count what it costs.
 #
-# Reading: 40 minutes. Running: 3 to 8 seconds. Before it: lessons 02 (log-sum-exp), 03 (attention)
-# and 17 (the cache).
+# Reading: 25 minutes for the core, 50 minutes for all of it. Running: 3 to 8 seconds. Before it:
+# lessons 02 (log-sum-exp), 03 (attention) and 17 (the cache).
 #
 # Papers: Milakov and Gimelshein 2018 (arXiv 1805.02867), algorithm 3: the online softmax. Dao et
 # al. 2022 (FlashAttention, arXiv 2205.14135), algorithms 1 and 4: attention in tiles, forward and
@@ -18,64 +18,39 @@
 #
 # The backward pass of attention (lesson 03) reads the shares p: for each head a table of T rows
 # and T columns. All else that a layer keeps has T rows and a fixed number of columns. If the text
-# is twice as long, the table is four times as large. For one text through GPT-2 small, with 12
-# layers of 12 heads, in float32:
+# is twice as long, the table is four times as large.
+#
+# The idea is to cut the keys and values into pieces, called *tiles*, and to finish with one tile
+# before the next one comes. The left panel shows the whole table for 12 positions, the right one a
+# tile of four keys: only what is dark blue is in memory. What the causal mask hides is white; a
+# tile needs no rows above its first key.
 
 # %%
 import math
-import timeit
-import tracemalloc
 
 import numpy as np
 
 from minigpt import gradcheck, ops, plot
 from minigpt.device.threads import set_threads
-from minigpt.learn import lines
 
 set_threads(1)  # small arrays: a second thread would only be in the way
-HEADS = 12 * 12  # of GPT-2 small, in all layers
-MB = 1e6
-print("positions   all shares p      one number for each row")
-table_mb, row_mb = {}, {}
-for length in (512, 1024, 4096, 32_768):
-    table_mb[length] = 4 * HEADS * length**2 / MB
-    row_mb[length] = 4 * HEADS * length / MB
-    print(f"{length:9,}   {table_mb[length]:9,.0f} MB   {row_mb[length]:12.2f} MB")
-gpt1_batch = 64 * table_mb[512] / 1000
-print(f"GPT-1's batch, 64 texts of 512 positions: {gpt1_batch:.1f} GB of shares")
-assert round(table_mb[1024]) == 604, "604 MB for one text of 1,024 positions"
-assert round(gpt1_batch, 1) == 9.7, "9.7 GB for GPT-1's batch"
-
-# %% [markdown]
-# The last column is what this lesson will keep instead. The idea is to cut the keys and values
-# into pieces, called *tiles*, and to finish with one tile before the next one comes. The left
-# panel shows the whole table. The right panel shows one tile of four keys. Only the blue part is in
-# memory; the grey part is there no more, or not yet. What the causal mask hides is white, and a
-# tile needs no rows above its first key.
-
-# %%
-figure, panels = plot.plt.subplots(1, 2, figsize=(9.4, 5.2))
-POSITIONS, WIDE = 12, 4  # a small example: positions, and keys of a tile
-seen = np.tri(POSITIONS)
-SHOWN = (("All shares at once", slice(0, 12)), ("In tiles: the second of three", slice(4, 8)))
-for axes, (title, part) in zip(panels, SHOWN, strict=True):
-    in_memory = np.zeros_like(seen)
-    in_memory[:, part] = seen[:, part]
-    colors = np.where(in_memory[..., None] > 0, (0.4, 0.6, 0.85), (0.9, 0.9, 0.9))
-    axes.imshow(np.where(seen[..., None] > 0, colors, 1.0))
-    for edge in range(POSITIONS + 1):
-        axes.axhline(edge - 0.5, color="white", linewidth=0.7)
-        axes.axvline(edge - 0.5, color="white", linewidth=0.7)
-    axes.set(title=title, xlabel="keys", ylabel="queries", xticks=range(0, 12, 4))
-    axes.set_yticks(range(0, 12, 4))
-    axes.grid(visible=False)
-for border in (4, 8):
-    panels[1].axvline(border - 0.5, color="tab:red", linewidth=2)
-at_once = int(seen[:, 4:8].sum())
+visible = np.tri(12)
+figure, panels = plot.plt.subplots(1, 2, figsize=(9.4, 5))
+PARTS_SHOWN = {"All shares at once": slice(0, 12), "The second of three tiles": slice(4, 8)}
+for axes, (title, part) in zip(panels, PARTS_SHOWN.items(), strict=True):
+    level = 0.15 * visible
+    level[:, part] = 0.6 * visible[:, part]
+    axes.imshow(level, cmap="Blues", vmin=0, vmax=1)
+    axes.set(title=title, xlabel="keys", ylabel="queries")
 plot.save(figure, "18_tiles.png")
-print(f"shares of the second tile: {at_once}, of the whole table: {int(seen.sum())}")
+MB, HEADS = 1e6, 12 * 12  # GPT-2 small: 12 layers of 12 heads
+for length in (512, 1024, 32_768):
+    table, rows = (4 * HEADS * n / MB for n in (length**2, length))  # float32: 4 bytes
+    print(f"{length:6,} positions: {table:9,.0f} MB of shares; one number a row {rows:5.2f} MB")
 
 # %% [markdown]
+# One number for each row is what this lesson will keep instead of the table.
+#
 # There is one difficulty. Softmax divides by the sum of a whole row, and to be safe it first
 # subtracts the largest score of the whole row (lesson 02). A tile knows only a part of the row.
 # How can we begin before we know the largest score?
@@ -83,8 +58,8 @@ print(f"shares of the second tile: {at_once}, of the whole table: {int(seen.sum(
 # %% [markdown]
 # ## 2. The online softmax: correct what was computed too early
 #
-# Take one query. It has eight scores and eight values, and they come in tiles of two. After each
-# tile we keep three numbers:
+# One query has eight scores and eight values; they come in tiles of two. After each tile we keep
+# three numbers:
 #
 # - m, the largest score so far,
 # - z, the sum of exp(s - m) over the keys so far,
@@ -92,7 +67,7 @@ print(f"shares of the second tile: {at_once}, of the whole table: {int(seen.sum(
 #
 # When a tile brings a larger score, m changes to m'. Then z is a sum of exp(s - m) and should be a
 # sum of exp(s - m'). Every term is too large by the same factor, and one multiplication corrects
-# them all:
+# them all. We call the factor $e^{m - m'}$ `rescale`:
 #
 # $$
 # e^{s - m'} = e^{s - m} \cdot e^{m - m'}
@@ -104,54 +79,47 @@ print(f"shares of the second tile: {at_once}, of the whole table: {int(seen.sum(
 # o' = o\,e^{m - m'} + \sum_{\text{tile}} e^{s - m'}\,v
 # $$
 #
-# We call the factor $e^{m - m'}$ `rescale`. At the start m is minus infinity, z and o are 0, and
-# the first rescale is exp(-infinity) = 0.
+# At the start m is minus infinity, z and o are 0, and the first rescale is exp(-infinity) = 0.
 
 # %%
 SCORES = np.array([1.0, 2.0, 0.5, 1.5, 5.0, 3.0, 4.0, 4.5])
 VALUES = np.array([10.0, 20, 30, 40, 50, 60, 70, 80])
-
-
-def states(scores, values, width):
-    """(rescale, m, z, o) after each tile."""
-    m, z, o = -math.inf, 0.0, 0.0
-    for first in range(0, len(scores), width):
-        s, v = scores[first : first + width], values[first : first + width]
-        larger = max(m, s.max())
-        rescale = math.exp(m - larger)
-        e = np.exp(s - larger)
-        m, z, o = larger, z * rescale + e.sum(), o * rescale + e @ v
-        yield rescale, m, z, o
-
-
-print("tile   scores      rescale     m        z         o     o / z")
-history = list(states(SCORES, VALUES, 2))
-for number, (rescale, m, z, o) in enumerate(history):
-    pair = " ".join(f"{s:.1f}" for s in SCORES[2 * number : 2 * number + 2])
-    print(f"{number:4}   {pair:9}   {rescale:7.4f}   {m:.1f}   {z:6.4f}   {o:7.3f}   {o / z:.4f}")
-shares_of_row = np.exp(SCORES - 5) / np.exp(SCORES - 5).sum()
-print(f"softmax of the whole row, times the values: {shares_of_row @ VALUES:.4f}")
-assert math.isclose(o / z, shares_of_row @ VALUES, rel_tol=1e-14), "the same, without the whole row"
+m, z, o = -math.inf, 0.0, 0.0
+print("scores of the tile   rescale     m        z         o     o / z")
+for first in range(0, 8, 2):
+    s, v = SCORES[first : first + 2], VALUES[first : first + 2]
+    larger = max(m, s.max())
+    rescale = math.exp(m - larger)
+    e = np.exp(s - larger)
+    z = z * rescale + e.sum()
+    o = o * rescale + e @ v
+    m = larger
+    print(f"{str(s):18}   {rescale:7.4f}   {m:.1f}   {z:6.4f}   {o:7.3f}   {o / z:.4f}")
+whole_row = np.exp(SCORES) @ VALUES / np.exp(SCORES).sum()
+print(f"softmax of the whole row, times the values: {whole_row:.4f}")
+assert math.isclose(o / z, whole_row, rel_tol=1e-14), "the same, without the whole row"
 
 # %% [markdown]
 # Read the column `rescale`. In the second tile no score is larger than 2, so the factor is 1. The
 # third tile brings the score 5. All that was summed before is multiplied by $e^{-3}$ = 0.0498. At
 # the end o / z is exactly the weighted average of lesson 03.
 
+# %% [markdown] tags=["deeper"]
+# ### The largest score so far, drawn
+
 # %%
-figure, (left, right) = plot.plt.subplots(1, 2, figsize=(9, 4.2))
-keys_of_row = np.arange(8)
-running = np.repeat([state[1] for state in history], 2)
-left.bar(keys_of_row, SCORES, color="tab:blue", alpha=0.6, label="score s")
+running_figure, (left, right) = plot.plt.subplots(1, 2, figsize=(9, 4.2))
+running = np.repeat([SCORES[:n].max() for n in (2, 4, 6, 8)], 2)
+left.bar(np.arange(8), SCORES, color="tab:blue", alpha=0.6, label="score s")
 left.step(np.arange(9) - 0.5, [*running, running[-1]], where="post", color="tab:red", label="m")
 left.set(title="The largest score so far, m", xlabel="key", ylim=(0, 6.8))
 left.legend(loc="upper left")
-so_far = [o / z for _, _, z, o in history]
+so_far = [np.exp(SCORES[:n]) @ VALUES[:n] / np.exp(SCORES[:n]).sum() for n in (2, 4, 6, 8)]
 right.plot(range(4), so_far, "o-", color="tab:green", label="o / z after each tile")
-right.axhline(o / z, color="gray", linestyle="--", label="softmax of the whole row")
+right.axhline(whole_row, color="gray", linestyle="--", label="softmax of the whole row")
 right.set(title="The result so far", xlabel="tile", xticks=range(4), ylim=(0, 95))
 right.legend(loc="upper left")
-plot.save(figure, "18_running_maximum.png")
+plot.save(running_figure, "18_running_maximum.png")
 print("o / z after each tile:", " ".join(f"{value:.2f}" for value in so_far))
 
 # %% [markdown]
@@ -163,16 +131,15 @@ print("o / z after each tile:", " ".join(f"{value:.2f}" for value in so_far))
 # variable. Row 0 and column 0 of a tile are the same position, so the triangle of the mask starts
 # in its corner.)
 
-
 # %%
 def tile_scores(q, k):
     """q (*,R,D), k (*,S,D), both from the same position on -> scaled scores (*,R,S), causal"""
-    s = q @ k.swapaxes(-1, -2) * (1 / math.sqrt(q.shape[-1]))
+    s = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     return np.where(np.tri(*s.shape[-2:], dtype=bool), s, -np.inf)
 
 
-def tiled_forward(q, k, v, *, keys=16, forgets=False):
-    """q (*,T,D), k (*,T,D), v (*,T,D) -> out (*,T,D). forgets: a bug, for section 6"""
+def tiled_forward(q, k, v, *, keys=64):
+    """q (*,T,D), k (*,T,D), v (*,T,D) -> out (*,T,D)"""
     m = np.full((*q.shape[:-1], 1), -np.inf, q.dtype)
     z, o = np.zeros_like(m), np.zeros_like(q)
     for first in range(0, q.shape[-2], keys):
@@ -182,49 +149,83 @@ def tiled_forward(q, k, v, *, keys=16, forgets=False):
         rescale = np.exp(m[rows] - larger)
         e = np.exp(s - larger)
         z[rows] = z[rows] * rescale + e.sum(axis=-1, keepdims=True)
-        o[rows] = o[rows] * (1 if forgets else rescale) + e @ v[tile]
+        o[rows] = o[rows] * rescale + e @ v[tile]
         m[rows] = larger
     out, lse = o / z, m + np.log(z)
     return out, (q, k, v, out, lse, keys)
 
 
-three = np.ones((3, 4))
-print(f"scores of three equal queries and keys:\n{tile_scores(three, three)}")
+print("the loop of section 2, for T queries at once: m, z (*,T,1) and o (*,T,D)")
 
 # %%
 Q, K, V, DOUT = np.random.default_rng(0).normal(size=(4, 2, 3, 11, 4))  # B, NH, T, D = 2, 3, 11, 4
 with ops.using("reference"):
     expected_out, expected_cache = ops.attention_forward(Q, K, V)
-print("keys of a tile   largest difference from the attention of lesson 03")
-for width in (1, 2, 3, 5, 11, 16):
-    gap = np.abs(tiled_forward(Q, K, V, keys=width)[0] - expected_out).max()
-    print(f"{width:14}   {gap:.0e}")
-    assert gap < 1e-14, "tiles of any width give the same attention"
+gap = np.abs(tiled_forward(Q, K, V, keys=3)[0] - expected_out).max()
+print(f"tiles of 3 keys: largest difference from the attention of lesson 03: {gap:.0e}")
+assert gap < 1e-14, "tiles give the same attention"
 
 # %% [markdown]
 # ## 4. Backward: the shares, computed again
 #
-# The backward pass needs p, and p was not kept. But one number for each row brings it back. Divide
-# by z inside the exponential:
+# The backward pass needs p, and p was not kept. But one number for each row brings it back. Move
+# the division by z into the exponent:
 #
 # $$
 # p = \frac{e^{s - m}}{z} = e^{s - m - \log z} = e^{s - \mathrm{lse}},
 # \qquad \mathrm{lse} = m + \log z = \log \sum e^{s}.
 # $$
 #
-# lse is the log-sum-exp of lesson 02. The backward of softmax needs one more number for each row,
-# the weighted mean of dp, over *all* keys. Lesson 03 found that it can be computed without p,
-# because the weighted mean can be moved inside the product with v:
+# lse is the log-sum-exp of lesson 02. The backward of softmax (lesson 03) needs one more number for
+# each row, the weighted mean of dp over *all* keys. We call it $\delta_t$ (in the code `mean_dp`):
 #
 # $$
-# \delta_t = \sum_j p_{tj}\,dp_{tj} = \sum_j p_{tj} \sum_c dout_{tc}\,v_{jc}
+# ds_{tj} = p_{tj}\,(dp_{tj} - \delta_t), \qquad dp_{tj} = \sum_c dout_{tc}\,v_{jc}.
+# $$
+#
+# It can be computed without p, because the mean can be moved inside the product with v:
+#
+# $$
+# \delta_t = \sum_j p_{tj}\,dp_{tj}
 # = \sum_c dout_{tc} \sum_j p_{tj}\,v_{jc} = \sum_c dout_{tc}\,out_{tc}.
 # $$
 #
-# We check this line by line, with two tiles of three and two keys, and without a mask. The
-# backward computes `s1`, `s2` and the shares again. It uses lse and $\delta$, called `mean_dp`.
+# So each line of the loop is a line of lesson 03, for the keys of one tile. Only `dq` meets all
+# tiles: each adds its part.
 
 # %%
+def tiled_backward(dout, cache):
+    """dout (*,T,D) -> dq (*,T,D), dk (*,T,D), dv (*,T,D)"""
+    q, k, v, out, lse, keys = cache
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    mean_dp, root_d = (dout * out).sum(axis=-1, keepdims=True), math.sqrt(q.shape[-1])
+    for first in range(0, q.shape[-2], keys):
+        tile, rows = np.s_[..., first : first + keys, :], np.s_[..., first:, :]
+        p = np.exp(tile_scores(q[rows], k[tile]) - lse[rows])  # computed again
+        # out = p @ v
+        dp = dout[rows] @ v[tile].swapaxes(-1, -2)
+        dv[tile] = p.swapaxes(-1, -2) @ dout[rows]
+        # p = softmax(s)
+        ds = p * (dp - mean_dp[rows])
+        # s = q @ k^T / sqrt(D)
+        dq[rows] += ds @ k[tile] / root_d
+        dk[tile] = ds.swapaxes(-1, -2) @ q[rows] / root_d
+    return dq, dk, dv
+
+
+by_check = gradcheck.check(tiled_forward, tiled_backward, (Q, K, V), {"keys": 3})
+print(gradcheck.table(by_check))
+assert all(result.error < 1e-8 for result in by_check), "the tiles pass the check of lesson 00"
+
+# %% [markdown] tags=["deeper"]
+# ### Two tiles, line by line
+#
+# The same with one line for each operation: two tiles of three and two keys, without a mask. The
+# backward computes `s1`, `s2` and the shares again. It uses lse and `mean_dp`.
+
+# %%
+from minigpt.learn import lines
+
 ROOT_D = math.sqrt(4)
 
 
@@ -282,173 +283,146 @@ assert all(result.word == "happy" for result in by_lines), "each gradient of bot
 #   gradients, but we do not need them: the backward undoes the softmax of the whole row at once.
 # - The tiles meet only in dq. Each tile adds its part. dk and dv of a tile belong to it alone.
 
-# %% [markdown]
-# ## 5. Collapse: the loop
-#
-# For any number of tiles, with the causal mask, these lines become a loop. Each line is a line of
-# lesson 03 for the keys of one tile:
-#
-# $$
-# ds_{tj} = p_{tj}\,(dp_{tj} - \delta_t), \qquad dp_{tj} = \sum_c dout_{tc}\,v_{jc}.
-# $$
-#
-# The finite differences of lesson 00 judge the loop.
-
-
-# %%
-def tiled_backward(dout, cache):
-    """dout (*,T,D) -> dq (*,T,D), dk (*,T,D), dv (*,T,D)"""
-    q, k, v, out, lse, keys = cache
-    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    mean_dp, root_d = (dout * out).sum(axis=-1, keepdims=True), math.sqrt(q.shape[-1])
-    for first in range(0, q.shape[-2], keys):
-        tile, rows = np.s_[..., first : first + keys, :], np.s_[..., first:, :]
-        p = np.exp(tile_scores(q[rows], k[tile]) - lse[rows])  # computed again
-        # out = p @ v
-        dp = dout[rows] @ v[tile].swapaxes(-1, -2)
-        dv[tile] = p.swapaxes(-1, -2) @ dout[rows]
-        # p = softmax(s)
-        ds = p * (dp - mean_dp[rows])
-        # s = q @ k^T / sqrt(D)
-        dq[rows] += ds @ k[tile] / root_d
-        dk[tile] = ds.swapaxes(-1, -2) @ q[rows] / root_d
-    return dq, dk, dv
-
-
-few_q, few_k, few_v = np.random.default_rng(4).normal(size=(3, 1, 2, 7, 4))
-by_check = gradcheck.check(tiled_forward, tiled_backward, (few_q, few_k, few_v), {"keys": 3})
-print(gradcheck.table(by_check))
-assert all(result.error < 1e-8 for result in by_check), "the tiles pass the check of lesson 00"
+# %% [markdown] tags=["deeper"]
+# ### Tiles of any width
 
 # %%
 with ops.using("reference"):
     expected_gradients = ops.attention_backward(DOUT, expected_cache)[:3]
-print("keys of a tile   largest difference of dq, dk, dv from lesson 03")
+expected = (expected_out, *expected_gradients)
+print("keys of a tile   largest difference of out, dq, dk, dv from lesson 03")
 for width in (1, 2, 3, 5, 11, 16):
-    found_gradients = tiled_backward(DOUT, tiled_forward(Q, K, V, keys=width)[1])
-    gaps = [np.abs(a - b).max() for a, b in zip(found_gradients, expected_gradients, strict=True)]
+    in_tiles, tile_cache = tiled_forward(Q, K, V, keys=width)
+    of_tiles = (in_tiles, *tiled_backward(DOUT, tile_cache))
+    gaps = [np.abs(a - b).max() for a, b in zip(of_tiles, expected, strict=True)]
     print(f"{width:14}   {'  '.join(f'{gap:.0e}' for gap in gaps)}")
-    assert max(gaps) < 1e-13, "the same gradients for every width"
+    assert max(gaps) < 1e-13, "the same attention and gradients for every width"
 
-# %% [markdown]
-# ## 6. Check, and the trap
+# %% [markdown] tags=["deeper"]
+# ## 5. Check, and the trap
 #
-# Here is a planted mistake: the forward pass forgets to multiply o by `rescale` (it still
-# multiplies z). We compare it three times with the reference, the attention of lesson 03.
+# Here is a planted mistake: a forward pass that multiplies z by `rescale`, and forgets to multiply
+# o. We take the one query of section 2, and compare three times with the whole row.
 
 # %%
-print("q, k times   keys of a tile   error of a forward that forgets `rescale`")
+def forgetful(scores, values, width):
+    """o / z at the end, where o is never rescaled"""
+    m, z, o = -math.inf, 0.0, 0.0
+    for first in range(0, len(scores), width):
+        s, v = scores[first : first + width], values[first : first + width]
+        larger = max(m, s.max())
+        e = np.exp(s - larger)
+        z = z * math.exp(m - larger) + e.sum()
+        o = o + e @ v  # the trap: o * rescale should stand here
+        m = larger
+    return o / z
+
+
+print("scores times   keys of a tile   relative error of the forward that forgets `rescale`")
 off_by = {}
-for size, width in ((1, 16), (0.02, 3), (1, 3)):
-    with ops.using("reference"):
-        right_out, _ = ops.attention_forward(size * Q, size * K, V)
-    wrong_out, _ = tiled_forward(size * Q, size * K, V, keys=width, forgets=True)
-    off_by[size, width] = np.abs(wrong_out - right_out).max()
-    print(f"{size:10}   {width:14}   {off_by[size, width]:.0e}")
-assert off_by[1, 16] < 1e-14, "one tile holds all 11 keys: the wrong line does nothing"
-assert 1e-9 < off_by[0.02, 3] < 1e-3, "scores near 0: every rescale is near 1"
-assert off_by[1, 3] > 0.1, "several tiles and scores away from 0 show the mistake"
+for size, width in ((1, 8), (0.0005, 2), (1, 2)):
+    e = np.exp(size * SCORES)
+    off_by[size, width] = abs(forgetful(size * SCORES, VALUES, width) / (e @ VALUES / e.sum()) - 1)
+    print(f"{size:12}   {width:14}   {off_by[size, width]:.0e}")
+assert off_by[1, 8] < 1e-14, "one tile holds the whole row: the wrong line does nothing"
+assert 1e-9 < off_by[0.0005, 2] < 1e-3, "scores near 0: every rescale is near 1"
+assert off_by[1, 2] > 0.1, "several tiles and scores away from 0 show the mistake"
 
 # %% [markdown]
-# The first comparison finds nothing: one tile of 16 holds all 11 keys, so nothing is ever rescaled.
-# The second runs the wrong line, but where all scores are near 0 every factor is near 1: a check
-# with a tolerance of 0.001 accepts it. **So test tiles with small tiles, of 2 or 3 keys, and with
-# scores that are not near 0.**
+# The first comparison finds nothing: the first tile holds the whole row, so nothing is ever
+# rescaled. The second runs the wrong line, but where all scores are near 0 every factor is near 1:
+# a check with a tolerance of 0.001 accepts it. **So test tiles with small tiles, of 2 or 3 keys,
+# and with scores that are not near 0.**
 
 # %% [markdown]
-# ## 7. See it: what it saves, and what it costs
+# ## 6. See it: what it saves, and what it costs
 #
-# Python's `tracemalloc` counts the bytes that NumPy holds. We measure the peak of one forward and
-# backward pass for one head of size 64, in float32, with tiles of 64 keys, and the time.
-
+# Python's `tracemalloc` counts the bytes that NumPy holds. We measure the peak for one head of size
+# 64, in float32: the attention of lesson 03, and ours in tiles of 64 keys.
 
 # %%
-def whole_attention(q, k, v, dout):
-    with ops.using("reference"):
-        _, cache = ops.attention_forward(q, k, v)
-        ops.attention_backward(dout, cache)
+import tracemalloc
 
 
-def tiled_attention(q, k, v, dout):
-    _, cache = tiled_forward(q, k, v, keys=64)
-    tiled_backward(dout, cache)
-
-
-def peak_and_seconds(f, arrays):
-    """The most memory in use during f, in bytes, and the time of the best of three calls."""
-    f(*arrays)  # the first call may differ: it is not counted
+def peak(forward, backward, arrays):
+    """The most memory in use during a forward and backward pass, in MB"""
+    q, k, v, dout = arrays
     tracemalloc.start()
-    f(*arrays)
-    peak = tracemalloc.get_traced_memory()[1]
+    _, cache = forward(q, k, v)
+    backward(dout, cache)
+    most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    times = timeit.repeat(lambda: f(*arrays), number=1, repeat=3)
-    return peak, min(times)
+    return most / MB
 
 
-little = np.ones((4, 64, 64), np.float32)
-little_peak, _ = peak_and_seconds(whole_attention, little)
-print(f"64 positions: about {round(little_peak, -4):,} bytes at the peak")
-
-# %%
 LENGTHS = (256, 512, 1024, 2048)
-measured = {}
-print("positions    whole: peak    time    tiles: peak    time")
-for length in LENGTHS:
-    four = np.random.default_rng(2).standard_normal((4, length, 64), dtype=np.float32)
-    measured[length] = [peak_and_seconds(f, four) for f in (whole_attention, tiled_attention)]
-    (whole_peak, whole_s), (tile_peak, tile_s) = measured[length]
-    print(f"{length:9}   {whole_peak / MB:9.1f} MB  {1e3 * whole_s:3.0f} ms", end="   ")
-    print(f"{tile_peak / MB:9.2f} MB  {1e3 * tile_s:3.0f} ms")
+four = np.random.default_rng(2).standard_normal((4, 2048, 64), dtype=np.float32)
+with ops.using("reference"):
+    whole = [peak(ops.attention_forward, ops.attention_backward, four[:, :n]) for n in LENGTHS]
+tiles = [peak(tiled_forward, tiled_backward, four[:, :n]) for n in LENGTHS]
+saved = whole[-1] / tiles[-1]
+print(f"2,048 positions: {whole[-1]:.1f} MB, in tiles {tiles[-1]:.1f} MB: {saved:.0f} times less")
+assert saved > 8, "many times less"
 
 # %%
-growth = [measured[2048][way][0] / measured[512][way][0] for way in (0, 1)]
-slopes = [math.log2(measured[2048][way][0] / measured[1024][way][0]) for way in (0, 1)]
-print(f"slopes between 1,024 and 2,048 positions: {slopes[0]:.2f} and {slopes[1]:.2f}")
-saved = measured[2048][0][0] / measured[2048][1][0]
-print(f"four times as long: the whole needs {growth[0]:.1f} times the memory,", end=" ")
-print(f"tiles {growth[1]:.1f} times")
-print(f"at 2,048 positions the whole needs {saved:.0f} times as much as tiles")
-assert abs(slopes[0] - 2) < 0.1 and abs(slopes[1] - 1) < 0.1 and saved > 8, "T x T against T"
-
-figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
-for way, name, style in ((0, "the whole table", "o-"), (1, "tiles of 64 keys", "s-")):
-    axes.loglog(LENGTHS, [measured[n][way][0] / MB for n in LENGTHS], style, label=name)
-axes.set_xticks(LENGTHS, [f"{n:,}" for n in LENGTHS], minor=False)
-axes.set_xticks([], minor=True)
+memory_figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
+axes.loglog(LENGTHS, whole, "o-", label="the whole table")
+axes.loglog(LENGTHS, tiles, "s-", label="tiles of 64 keys")
 axes.set(title="Memory of one head, forward and backward", xlabel="positions T", ylabel="peak, MB")
-axes.legend(loc="upper left")
-plot.save(figure, "18_memory.png")
+axes.legend()
+plot.save(memory_figure, "18_memory.png")
+twice = whole[-1] / whole[-2], tiles[-1] / tiles[-2]
+assert 3.7 < twice[0] < 4.3 and 1.85 < twice[1] < 2.15, "T x T against T"
 
 # %% [markdown]
-# The slopes become 2 and 1: memory grows with T² and T. **The cost** is arithmetic. Forward and
-# backward of lesson 03 make six products of the size T x T x D: two forward, four backward. Tiles
-# make a seventh, because the scores are computed again. On the other hand, tiles skip what the
-# mask hides, which is nearly half. Count the pairs of a query and a key that are computed:
-
+# Memory grows with T² and with T: twice as long, four times or twice the memory. **And the cost?**
+# Lesson 03 makes six products of the size T x T x D: two forward, four backward. Tiles make a
+# seventh, because the scores are computed again. **Guess**: how much more arithmetic is that?
+# Count the pairs of a query and a key:
 
 # %%
-def pairs_in_tiles(length, width):
-    return sum((length - first) * min(width, length - first) for first in range(0, length, width))
+computed = sum((2048 - first) * 64 for first in range(0, 2048, 64))
+print(f"2,048 positions: tiles compute {computed:,} of {2048**2:,} pairs")
+arithmetic = 7 * computed / (6 * 2048**2)
+print(f"seven products of these pairs, against six of all pairs: {arithmetic:.2f}")
+assert 0.59 < arithmetic < 0.61, "60 % of the arithmetic"
+
+# %% [markdown]
+# **The surprise: less memory, and less arithmetic too.** The scores are computed twice, and still
+# 40 % is saved, because tiles skip what the mask hides, nearly half of all pairs. Without a mask it
+# would be 7/6: 17 % more. (To compute again what was not kept was *checkpointing* in lesson 00.)
+
+# %% [markdown] tags=["deeper"]
+# ### Is it faster?
+#
+# Less arithmetic need not take less time.
+
+# %%
+import timeit
 
 
-print("positions   pairs, whole   pairs, tiles   products x pairs: tiles / whole")
+def milliseconds(forward, backward, arrays):
+    """The best of three forward and backward passes"""
+    q, k, v, dout = arrays
+    seconds = timeit.repeat(lambda: backward(dout, forward(q, k, v)[1]), number=1, repeat=3)
+    return 1e3 * min(seconds)
+
+
 for length in LENGTHS:
-    some = pairs_in_tiles(length, 64)
-    arithmetic = 7 * some / (6 * length**2)
-    print(f"{length:9,}   {length**2:12,}   {some:12,}   {arithmetic:31.2f}")
-assert pairs_in_tiles(2048, 64) == 2048 * (2048 + 64) // 2, "about half of all pairs"
-assert 0.59 < arithmetic < 0.61, "seven products of half the pairs: 60 % of six products"
+    some = four[:, :length]
+    with ops.using("reference"):
+        time_of_whole = milliseconds(ops.attention_forward, ops.attention_backward, some)
+    time_of_tiles = milliseconds(tiled_forward, tiled_backward, some)
+    print(f"{length:5,} positions: {time_of_whole:3.0f} ms, in tiles {time_of_tiles:3.0f} ms")
 
 # %% [markdown]
-# Without a mask the cost would be 7/6: 17 % more arithmetic. To compute something again in order
-# not to keep it was called *checkpointing* in lesson 00. Does less arithmetic also take less time?
-# Look at the times in the first table of section 7: our tiles may take longer than the whole. They
-# are written to be read: each tile makes its own small products and new arrays. So these times say
-# nothing about the method. Dao et al. report shorter times on GPUs; lesson 20 computes a reason: to
-# write and read a large table takes longer than to compute it.
+# On a busy machine our tiles may take longer than the whole. They are written to be read: each tile
+# makes its own small products and new arrays. So these times say nothing about the method. Dao et
+# al. report shorter times on GPUs; lesson 20 computes a reason: to write and read a large table
+# takes longer than to compute it.
 
-# %% [markdown]
-# ## 8. In the library
+# %% [markdown] tags=["deeper"]
+# ## 7. In the library
 #
 # The library has attention in tiles twice. On a processor (`minigpt/ops/fast/attention.py`) a tile
 # has 64 *queries*, and they meet all their keys at once. So each row is complete, and an ordinary
@@ -487,8 +461,8 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 # The kernels for a GPU are judged by a program that plays the GPU on a processor (lesson 21). They
 # have not yet been run on a GPU.
 
-# %% [markdown]
-# ## 9. Paper and code
+# %% [markdown] tags=["deeper"]
+# ## 8. Paper and code
 #
 # - **The online softmax** is algorithm 3 of Milakov and Gimelshein, for m and z. FlashAttention
 #   rescales o together with them.
@@ -511,21 +485,29 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 #   (lesson 07).
 
 # %% [markdown]
+# ## 9. To keep
+#
+# - Softmax can start before it has seen its row: where a larger score comes, one factor corrects
+#   all that was summed before.
+# - The backward pass needs no table: lse, one number for each row, gives the shares again.
+# - Memory grows with T in place of T²; to compute again costs a seventh product, and a causal mask
+#   saves more than that.
+
+# %% [markdown]
 # ## 10. Exercises
 #
-# 1. `exercises/18_loss_in_tiles.py`: the logits of a language model are a large table too, N
-#    positions x V tokens. Compute the loss and its gradients with a few columns of logits at a
-#    time. Run the file: it judges itself.
+# 1. `exercises/18_loss_in_tiles.py`: the logits are a large table too, N positions x V tokens.
+#    Compute the loss and its gradients with a few columns at a time. Run it.
 # 2. `exercises/18_find_the_bug.py`: attention in tiles that takes any mask. The author's check,
-#    with one large tile, was happy.
+#    with one tile, was happy.
 # 3. With pencil: the scores of a query fall from key to key, s = 5, 4, 3, 2, … How often is
 #    o rescaled by a factor other than 1? And if they rise?
 # 4. With pencil: a query may see nothing in a tile (a mask hides all its keys), and nothing in
-#    earlier tiles either. What is exp(m - larger) then, with m = -infinity at the start? How does
-#    `attention.cu` avoid it?
-# 5. Try it: measure the peak of section 7 for tiles of 16, 64, 256 and 1,024 keys at 2,048
-#    positions, and the time. Which width is the best on your machine?
+#    earlier tiles either. What is exp(m - larger) then, with m = -infinity? How does `attention.cu`
+#    avoid it?
+# 5. Try it: measure the peak of section 6 and the time for tiles of 16, 64, 256 and 1,024 keys.
+#    Which width is the best on your machine?
 
 # %%
-worst = max(result.error for result in [*by_lines, *by_check])
+worst = max(result.error for result in by_check)
 print(f"lesson 18: every check is happy (worst relative error {worst:.0e}; {saved:.0f} times less)")
