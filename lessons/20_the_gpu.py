@@ -1,137 +1,124 @@
 # %% [markdown]
 # # Lesson 20: the GPU, its queue and its memory
 #
-# You will compute how long a GPU takes, before you have one. Two numbers decide: how long it takes
-# to start a piece of work, and how fast numbers come from memory. You will count the pieces of a
-# training step, and find that a small model leaves a GPU idle. Then you will draw the *roofline*,
-# and find that most operations of a GPT wait for memory, not for arithmetic.
+# You will compute how long a GPU takes, before you have one. You will count the launches of a
+# training step, and find a small model that gains nothing from a faster GPU. Then you will draw the
+# *roofline* of a block of GPT-2, and find where most of its time goes: not into arithmetic.
 #
-# Reading: 50 minutes. Running: 5 to 15 seconds. Before it: lessons 06 (LayerNorm), 16 (GPT-2) and
-# 18 (attention in tiles).
+# Reading: 25 minutes for the core, 75 minutes for all of it. Running: 5 to 15 seconds. Before it:
+# lessons 06 (LayerNorm), 16 (GPT-2) and 18 (attention in tiles).
 #
 # Papers: Williams, Waterman and Patterson 2009 (Communications of the ACM 52, 4): the roofline.
 # Little 1961 (Operations Research 9, 3): what is under way = rate x time.
 #
 # **No GPU is needed, and none was used.** The kernels of this project have not yet been run on a
-# GPU. What this lesson says about GPUs is counted, or computed from published peak figures, and it
-# says so each time. What is called *measured* was measured on your processor, a moment ago. Other
-# programs disturb such times, so they are printed, and no assertion depends on them. If your
-# machine has a GPU, section 8 measures it.
+# GPU. Times of GPUs are counted, or computed from published peak figures. What is called *measured*
+# was measured on your processor. If you have a GPU, section 8 measures it.
 
 # %% [markdown]
-# ## 1. Why: one line, two machines
+# ## 1. Why: would a faster GPU help?
+#
+# Your model trains slowly. Should you rent a GPU that computes twice as fast? For a small model of
+# this lesson the answer is: its step would not become shorter at all.
 #
 # A GPU (graphics processing unit) has thousands of small arithmetic units, called *cores*, and its
-# own memory. Our program runs on the processor (CPU). It tells the GPU what to do by **kernel
-# launches**. A *kernel* is a small program that many cores run at once. A launch writes down which
-# kernel is to run on which arrays. CuPy has NumPy's functions for arrays in the memory of a GPU.
-# There, each operation is at least one launch:
+# own memory. Our program runs on the processor (CPU). It gives work to the GPU by **kernel
+# launches**. A *kernel* is a small program that many cores run at once; a launch says which kernel
+# is to run on which arrays. (CuPy is NumPy for arrays on a GPU. Each of its operations is at least
+# one launch.) Three things take time:
+#
+# - **Launching.** We assume 5 microseconds (µs) for each launch, a round number.
+# - **Memory.** A kernel reads its arrays from the GPU's memory, and writes its result there.
+# - **Arithmetic.**
+#
+# They go on at the same time: while a kernel runs, the program launches the next one, and cores
+# compute while more numbers come from memory. So the *longest* of the three decides.
+#
+# Take `(x * x).sum()`. It needs two launches. `x * x` reads x and writes a new array, and `.sum()`
+# reads that one: 12 bytes for each number of x, and two operations. We compute the three times for
+# a T4, a GPU that free notebooks offer.
 
 # %%
-import functools
-import math
-import queue
-import threading
-import time
-import tracemalloc
-
 import numpy as np
 
 from minigpt import ops, plot
-from minigpt.device import arrays, gpu
 from minigpt.device.threads import set_threads
 from minigpt.learn.counting import LAUNCH
-from minigpt.models import costs
-from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
-from minigpt.nn import optim
 
 set_threads(1)  # small arrays: a second thread would only be in the way
-HAS_GPU = gpu.cuda_problem() is None
-print(f"a GPU can be used here: {'yes' if HAS_GPU else 'no'}")
-print(f"one kernel launch: {1e6 * LAUNCH:.0f} microseconds, our assumption, a round number")
-
-# %%
-
-
-def line(x):
-    return (x * x).sum()  # on a GPU: two launches
-
-
-for device in ("cpu", "cuda") if HAS_GPU else ("cpu",):
-    four = arrays.to_device(np.arange(4, dtype=np.float32), device)
-    print(f"{arrays.array_module(four).__name__}: 0 + 1 + 4 + 9 = {float(line(four)):.0f}")
-    assert float(line(four)) == 14, "the same line gives the same answer"
-
-# %% [markdown]
-# Nothing in `line` says where it runs. The array decides. The reference of every operation in this
-# course is written in this way.
-#
-# How long does it take? On the processor we measure, with one thread. For a GPU we compute: the two
-# launches take 10 microseconds (µs), and the memory of a T4, a GPU that free notebooks offer, moves
-# at most 320 GB in a second. `x * x` reads x and writes a new array, and `.sum()` reads that one:
-# 12 bytes for each number. A GPU runs one kernel while our program launches the next. So we do not
-# add the two times, but take the longer one (section 2 shows it). (The numbers are in the GPU's
-# memory already. To bring them there takes longer.)
-
-
-# %%
-def seconds(f, rounds=5):
-    """How long a call takes: the best of some rounds, since other programs only make it slower."""
-    began = time.perf_counter()
-    f()
-    calls = int(min(1000, max(1, 0.003 / (time.perf_counter() - began))))
-    best = math.inf
-    for _ in range(rounds):
-        began = time.perf_counter()
-        for _ in range(calls):
-            f()
-        best = min(best, (time.perf_counter() - began) / calls)
-    return best
-
-
-COUNTS = 10 ** np.arange(8)
-on_cpu, on_gpu = [], []
-print("   numbers   processor, measured   T4, computed")
-for n in COUNTS:
-    halves = np.full(n, 0.5, np.float32)
-    on_cpu.append(seconds(lambda halves=halves: line(halves)))
-    on_gpu.append(max(2 * LAUNCH, 12 * n / 320e9))
-    print(f"{n:10,}   {1e6 * on_cpu[-1]:16,.0f} µs   {1e6 * on_gpu[-1]:9,.0f} µs")
-assert on_gpu[0] == on_gpu[5] == 2 * LAUNCH, "computed: up to 100,000 numbers, two launches"
-assert on_gpu[6] > 3 * on_gpu[5], "for more, memory decides"
-
-# %%
+T4_RATE, T4_MEMORY = 8.1e12, 320e9  # published peaks: operations per second, bytes per second
+COUNTS = 10 ** np.arange(3, 9)
+three_times = {
+    "2 launches": np.full(len(COUNTS), 2 * LAUNCH),
+    "memory: 12 bytes for each number": 12 * COUNTS / T4_MEMORY,
+    "arithmetic: 2 operations for each": 2 * COUNTS / T4_RATE,
+}
 figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
-axes.loglog(COUNTS, 1e6 * np.array(on_cpu), "o-", label="processor, measured")
-axes.loglog(COUNTS, 1e6 * np.array(on_gpu), "s--", label="T4, computed")
-axes.set(title="(x * x).sum() for one to ten million numbers", xlabel="numbers")
-axes.set_ylabel("microseconds")
+for name, spent in three_times.items():
+    axes.loglog(COUNTS, 1e6 * spent, "o-", label=name)
+axes.set(title="(x * x).sum() on a T4, computed", xlabel="numbers in x", ylabel="microseconds")
 axes.legend(loc="upper left")
-plot.save(figure, "20_two_machines.png")
-finished = [n for n, took in zip(COUNTS, on_cpu, strict=True) if took < 2 * LAUNCH]
-print(f"the processor is done before two launches for up to {max(finished, default=0):,} numbers")
+plot.save(figure, "20_three_times.png")
+print(f"memory takes longer than two launches from {2 * LAUNCH * T4_MEMORY / 12:,.0f} numbers on")
+share = three_times["arithmetic: 2 operations for each"] / np.max([*three_times.values()], axis=0)
+assert share.max() < 0.01, "arithmetic: below 1 % of the longest time"
 
 # %% [markdown]
-# Both curves begin flat: there the time to *start* the work decides, whatever the size. On the
-# processor that is measured. On the GPU it is our assumption of 5 microseconds for a launch
-# (section 8 measures it). For large arrays the GPU would be far ahead: this compares its published
-# peak with one measured thread. This lesson is about these two ends: launches (sections 2 and 3)
-# and memory (sections 4 to 6).
+# Read the upper edge. Up to some 270,000 numbers the launches decide, and then memory does. The
+# arithmetic never does: it takes less than 1 % of the longest time. Sections 2 and 3 are about
+# launches, section 4 is about memory.
 
 # %% [markdown]
 # ## 2. The queue
 #
-# A launch does not wait until the kernel has run. It puts the kernel into a **queue**, and our
-# program goes on. The GPU takes kernels from the queue, one after the other. We build such a queue:
-# a second thread plays the device and does the work.
+# A launch does not wait until its kernel has run. It puts the kernel into a **queue**, and our
+# program goes on. The GPU takes kernels from the queue, one after the other. So a kernel starts
+# when it has been launched *and* the kernel before it has ended. Here are eight kernels of 12
+# microseconds, and eight of 2:
+
+# %%
+figure, panels = plot.plt.subplots(2, 1, figsize=(8.5, 4.6), sharex=True)
+ends = []
+for axes, length in zip(panels, (12, 2), strict=True):
+    free = 0  # when the kernel before has ended
+    for number in range(8):
+        start = max(free, 5 * (number + 1))
+        free = start + length
+        axes.broken_barh([(5 * number, 5)], (1, 0.7), color="tab:blue", ec="white")
+        axes.broken_barh([(start, length)], (0, 0.7), color="tab:orange", ec="white")
+    ends.append(free)
+    axes.set(yticks=(0.35, 1.35), yticklabels=("kernels", "launches"))
+    axes.set_title(f"8 kernels of {length} µs, launches of 5 µs: {free} µs")
+panels[1].set_xlabel("microseconds")
+plot.save(figure, "20_queue.png")
+print(f"8 kernels of 12 µs: {ends[0]} µs; 8 kernels of 2 µs: {ends[1]} µs")
+assert ends == [5 + 8 * 12, 8 * 5 + 2], "one launch and all kernels; all launches and one kernel"
+
+# %% [markdown]
+# Above, the GPU is always busy, and the launches cost only 5 microseconds at the start. Below, the
+# GPU waits for launches more than half of the time. There a faster GPU would gain at most the last
+# 2 microseconds.
+#
+# **The trap.** A clock that is stopped after the last launch has measured the launches, not the
+# work. To *synchronise* is to wait until the queue is empty. Do it before you start the clock and
+# before you stop it.
+
+# %% [markdown] tags=["deeper"]
+# ### A queue of our own: the trap and the model, measured
+#
+# We build such a queue: a second thread plays the device and does the work.
 #
 # 1. The first piece of work in the queue: wait for a signal.
 # 2. Behind it we put ten products of 1,000 x 1,000 matrices.
 # 3. We read the clock. The device is still waiting.
 # 4. We give the signal, wait until the queue is empty, and read the clock again.
 
-
 # %%
+import queue
+import threading
+import time
+
+
 def serve(todo):
     """The device: takes one piece of work after the other, until it gets None."""
     while (work := todo.get()) is not None:
@@ -139,66 +126,26 @@ def serve(todo):
         todo.task_done()
 
 
-todo, all_launched = queue.Queue(), threading.Event()
+todo, all_launched, products = queue.Queue(), threading.Event(), []
 threading.Thread(target=serve, args=(todo,), daemon=True).start()
-big, products, stops = np.full((1000, 1000), 0.001, np.float32), [], {}
+big = np.full((1000, 1000), 0.001, np.float32)
 began_at = time.perf_counter()
 todo.put(all_launched.wait)
 for _ in range(10):
     todo.put(lambda: products.append(big @ big))
-stops["after the launches"] = time.perf_counter() - began_at, len(products)
+after_launches, made = time.perf_counter() - began_at, len(products)
+print(f"clock stopped after the launches: {after_launches:.5f} s, {made} products made")
 all_launched.set()
 todo.join()  # wait until the queue is empty: "synchronise"
-stops["after the work"] = time.perf_counter() - began_at, len(products)
-todo.put(None)
-print("clock stopped           time   products made   operations per second, if all 10 are made")
-for what, (t, made) in stops.items():
-    print(f"{what:18} {1e3 * t:6.2f} ms {made:15} {10 * 2e9 / t / 1e12:13,.2f} trillion")
-assert [made for _, made in stops.values()] == [0, 10], "a launch does not wait for its work"
+print(f"after the work: {time.perf_counter() - began_at:.5f} s, {len(products)} products made")
+assert (made, len(products)) == (0, 10), "a launch does not wait for its work"
 
 # %% [markdown]
-# If a launch waited for its work, the cell above would never end. **The trap:** a clock that does
-# not wait for the queue has measured the launches, not the work. Here no product at all had been
-# made, and the speed looks too good. To *synchronise* is to wait until the queue is empty. Do it
-# before you start the clock and before you stop it.
+# If a launch waited for its work, the cell above would never end. When the first clock was stopped,
+# no product at all had been made.
 #
-# The queue has a second consequence. The GPU works while our program makes the next launches. So
-# the time of a step is about the *longer* of two sums: all launches, or all kernels. We compute
-# both cases: kernels of 12 microseconds and kernels of 2 microseconds.
-
-
-# %%
-def timeline(kernels, launch):
-    """(start, end) of each kernel: it starts after its launch and after the kernel before it."""
-    free, times = 0.0, []
-    for number, length in enumerate(kernels, start=1):
-        start = max(free, number * launch)
-        free = start + length
-        times.append((start, free))
-    return times
-
-
-figure, panels = plot.plt.subplots(2, 1, figsize=(8.5, 4.6), sharex=True)
-ends = []
-for axes, length in zip(panels, (12, 2), strict=True):
-    runs = timeline([length] * 8, 5)
-    ends.append(runs[-1][1])
-    axes.broken_barh([(5 * i, 4.6) for i in range(8)], (1, 0.7), color="tab:blue")
-    axes.broken_barh([(a, b - a - 0.2) for a, b in runs], (0, 0.7), color="tab:orange", ec="white")
-    axes.set(yticks=(0.35, 1.35), yticklabels=("kernels", "launches"))
-    axes.set_title(f"kernels of {length} µs, launches of 5 µs: {ends[-1]:.0f} µs")
-panels[1].set_xlabel("microseconds")
-plot.save(figure, "20_queue.png")
-print(f"8 kernels of 12 µs: {ends[0]:.0f} µs; 8 kernels of 2 µs: {ends[1]:.0f} µs")
-assert ends[0] == 5 + 8 * 12, "one launch, then all kernels"
-assert ends[1] == 8 * 5 + 2, "all launches, then one kernel"
-
-# %% [markdown]
-# Above, the GPU is always busy, and the launches cost only 5 microseconds at the start. Below, the
-# GPU waits for launches more than half of the time. There a faster GPU would gain at most the last
-# 2 microseconds. Is the model right? Our own queue can tell. Here a launch and a kernel only wait,
-# for milliseconds in place of microseconds. Compare *measured* with its two neighbours:
-
+# Is the model of the picture right? Our own queue can show it. Here a launch and a kernel only
+# wait, for milliseconds in place of microseconds. Compare *measured* with its two neighbours:
 
 # %%
 def measured_queue(kernel, launch):
@@ -221,102 +168,276 @@ for kernel_ms, model_ms in zip((12, 2), ends, strict=True):
     print(f"{kernel_ms:3} ms     5 ms {model_ms:11.0f} ms {found_ms:7.0f} ms", end=" ")
     print(f"{8 * (kernel_ms + 5):13} ms")
 
+# %% [markdown] tags=["deeper"]
+# ### One line on two machines
+#
+# How does the processor do beside the T4? Nothing in `line` says where it runs: the array decides.
+# The reference of every operation in this course is written in this way. (The numbers are in the
+# GPU's memory already. To bring them there takes longer.)
+
+# %%
+import math
+
+from minigpt.device import arrays, gpu
+
+HAS_GPU = gpu.cuda_problem() is None
+print(f"a GPU can be used here: {'yes' if HAS_GPU else 'no'}")
+
+
+def line(x):
+    return (x * x).sum()  # on a GPU: two launches
+
+
+for device in ("cpu", "cuda") if HAS_GPU else ("cpu",):
+    four = arrays.to_device(np.arange(4, dtype=np.float32), device)
+    print(f"{arrays.array_module(four).__name__}: 0 + 1 + 4 + 9 = {float(line(four)):.0f}")
+    assert float(line(four)) == 14, "the same line gives the same answer"
+
+# %%
+def seconds(f, rounds=5):
+    """How long a call takes: the best of some rounds, since other programs only make it slower."""
+    began = time.perf_counter()
+    f()
+    calls = int(min(1000, max(1, 0.003 / (time.perf_counter() - began))))
+    best = math.inf
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for _ in range(calls):
+            f()
+        best = min(best, (time.perf_counter() - began) / calls)
+    return best
+
+
+SMALLER = 10 ** np.arange(8)
+on_cpu = []
+on_gpu = np.maximum(2 * LAUNCH, 12 * SMALLER / T4_MEMORY)
+print("   numbers   processor, measured   T4, computed")
+for n, of_gpu in zip(SMALLER, on_gpu, strict=True):
+    halves = np.full(n, 0.5, np.float32)
+    on_cpu.append(seconds(lambda halves=halves: line(halves)))
+    print(f"{n:10,}   {1e6 * on_cpu[-1]:16,.0f} µs   {1e6 * of_gpu:9,.0f} µs")
+
+# %%
+figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
+axes.loglog(SMALLER, 1e6 * np.array(on_cpu), "o-", label="processor, measured")
+axes.loglog(SMALLER, 1e6 * on_gpu, "s--", label="T4, computed")
+axes.set(title="(x * x).sum() for one to ten million numbers", xlabel="numbers")
+axes.set_ylabel("microseconds")
+axes.legend(loc="upper left")
+plot.save(figure, "20_two_machines.png")
+finished = [n for n, took in zip(SMALLER, on_cpu, strict=True) if took < 2 * LAUNCH]
+print(f"the processor is done before two launches for up to {max(finished, default=0):,} numbers")
+
+# %% [markdown]
+# Both curves begin flat: there the time to *start* the work decides, whatever the size. For large
+# arrays the GPU would be far ahead: this compares its published peak with one measured thread.
+
 # %% [markdown]
 # ## 3. Count the launches of a training step
 #
-# How many launches does a training step need? `minigpt.learn.counting` has an array that computes
-# as NumPy does, and writes down each operation that makes new numbers: its name, the bytes it
-# reads and writes, and its arithmetic operations. Views, such as a transpose, cost nothing. On a
-# GPU each of these is at least one launch.
+# `minigpt.learn.counting` has an array that computes as NumPy does, and writes down each operation
+# that makes new numbers: its name, the bytes that it reads and writes, and its arithmetic. (Views,
+# such as a transpose, cost nothing.) On a GPU each of these is at least one launch. Here is the
+# LayerNorm of an x of 64 x 768 numbers, with its bytes as multiples of those of x:
 
 # %%
-from minigpt.learn.counting import LAUNCHES, Counted, a_gpu_that_does_nothing, launches_of
+from minigpt.learn.counting import LAUNCHES, Counted, launches_of
 
-small_x = np.random.default_rng(0).normal(size=(5, 7)).view(Counted)
-small_launches = launches_of(lambda: (small_x * small_x).sum(axis=0) + small_x.T[0] @ small_x)
-print("launch     bytes   operations")
-for launch in small_launches:
-    print(f"{launch.name:9} {launch.nbytes:6} {launch.work:12}")
-assert [launch.work for launch in small_launches] == [35, 35, 70, 7], "x * x, sum, product, plus"
+few, ones = (np.ones(shape, np.float32).view(Counted) for shape in ((64, 768), 768))
+with ops.using("reference"):
+    of_layernorm = launches_of(lambda: ops.layernorm_forward(few, ones, ones))
+in_x = [one.nbytes / few.nbytes for one in of_layernorm]
+print(", ".join(f"{one.name} {n:.0f}" for one, n in zip(of_layernorm, in_x, strict=True)))
+print(f"{len(in_x)} launches, {sum(in_x):.0f} times the bytes of x")
+assert len(in_x) == 10 and abs(sum(in_x) - 12) < 0.1, "ten launches, twelve times x"
 
 # %% [markdown]
-# Now a whole training step by the reference operations: forward, backward, clipping and AdamW. We
-# take two models: nano, with 4 layers of width 128, and GPT-2 small. The number of launches does
-# not depend on the width, so we count GPT-2 small with a width of 24.
-
+# Now a whole training step of nano, a GPT-2 with 4 layers of width 128, on 12 texts of 64 tokens:
+# forward, backward, clipping and AdamW, by the reference operations. Which part will make most of
+# the launches? And which of the three times is the longest on a T4?
 
 # %%
-def count_step(config, batch, length, together=False):
-    """Launches of forward, backward, clipping, AdamW. together: the last two in one call."""
-    model = GPT2(config, seed=0)
-    for parameter in model.parameters():
-        parameter.data = parameter.data.view(Counted)
-    optimizer = optim.AdamW(model.named_parameters())
-    draw = np.random.default_rng(1)
-    ids = draw.integers(config.vocab_size, size=(batch, length)).view(Counted)
-    LAUNCHES.clear()
-    loss, cache = model.loss(ids, ids)
-    marks = [0, len(LAUNCHES)]
-    model.loss_backward(cache)
-    marks.append(len(LAUNCHES))
-    if not together:
-        optim.clip_by_global_norm(model.named_parameters(), None)
-    marks.append(len(LAUNCHES))
-    optimizer.step(1e-3, 1.0 if together else None)
-    return np.diff([*marks, len(LAUNCHES)])
+from minigpt.learn.counting import launches_of_a_step
+from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
 
-
-THIN = GPT2Config(vocab_size=9, **(SIZES["nano"] | {"n_embd": 8}))
+NANO = GPT2Config(vocab_size=65, **SIZES["nano"])
 with ops.using("reference"):
-    print("launches of nano, 8 wide instead of 128:", count_step(THIN, 2, 3).sum())
+    nano_step = launches_of_a_step(NANO, 12, 64)
+print(nano_step, "all:", sum(nano_step))
+of_launches = LAUNCH * sum(nano_step)
+of_memory = sum(one.nbytes for one in LAUNCHES) / T4_MEMORY
+of_arithmetic = sum(one.work for one in LAUNCHES) / T4_RATE
+print(f"launching {1e3 * of_launches:.1f} ms", end=", ")
+print(f"memory {1e3 * of_memory:.1f} ms, arithmetic {1e3 * of_arithmetic:.1f} ms")
+assert 0.4 < nano_step.adamw / sum(nano_step) < 0.6, "AdamW makes half of them"
+assert of_launches > 2 * max(of_memory, of_arithmetic), "the launches take longest"
+
+# %% [markdown]
+# AdamW is a few lines of arithmetic, and half of all launches: each tensor needs a dozen, also a
+# bias of 128 numbers. And the launches take longer than all the rest. So for nano **the speed of
+# the GPU does not matter**: on this count, with the same program making the launches, a T4 and an
+# infinitely fast GPU take the same time. There are two ways out: more work in each launch (a larger
+# batch, a larger model), or fewer launches. One kernel in place of several is called **fusing**.
+
+# %% [markdown] tags=["deeper"]
+# ### A larger model
+#
+# The number of launches does not depend on the width, so we count GPT-2 small with a width of 24.
+# Its arithmetic is counted by formula (lesson 17).
 
 # %%
-NANO, SMALL = GPT2Config(vocab_size=65, **SIZES["nano"]), GPT2Config(**SIZES["small"])
+from minigpt.models import costs
+
+SMALL = GPT2Config(**SIZES["small"])
 NARROW = GPT2Config(**(SIZES["small"] | {"n_embd": 24, "vocab_size": 65}))
 with ops.using("reference"):
-    steps = {"nano": count_step(NANO, 2, 64), "small": count_step(NARROW, 2, 3)}
-    assert (steps["nano"] == count_step(THIN, 2, 3)).all(), "the width does not matter"
-print("model   forward   backward   clipping   AdamW   all launches")
-for name, parts in steps.items():
-    print(f"{name:5} {parts[0]:9} {parts[1]:10} {parts[2]:10} {parts[3]:7} {parts.sum():14,}")
-assert 0.4 < steps["small"][3] / steps["small"].sum() < 0.6, "AdamW makes half of them"
+    steps = {"nano": nano_step, "small": launches_of_a_step(NARROW, 2, 3)}
 tensors = len(list(GPT2(NARROW).parameters()))
-assert tensors == 148 and 12 <= steps["small"][3] / tensors < 13, "a dozen launches for each tensor"
-
-# %% [markdown]
-# AdamW is a few lines of arithmetic, and half of all launches. GPT-2 small has 148 tensors, and
-# each needs a dozen launches, also a bias of 768 numbers. Compare with the arithmetic of a T4 at
-# its published peak, 8.1 trillion operations per second in float32:
-
-# %%
-T4_RATE, T4_MEMORY = 8.1e12, 320e9  # published peaks: operations per second, bytes per second
+print(f"AdamW: {steps['small'].adamw / tensors:.1f} launches for each of {tensors} tensors")
 print("model   tokens   launches   arithmetic   the longer one")
 longer = {}
 for name, config, batch in (("nano", NANO, 12), ("small", SMALL, 8)):
     tokens = batch * config.n_positions
-    launching = LAUNCH * steps[name].sum()
+    launching = LAUNCH * sum(steps[name])
     arithmetic = tokens * costs.flops_per_token(GPT2, config)[1] / T4_RATE
     longer[name] = "launches" if launching > arithmetic else "arithmetic"
-    print(f"{name:5} {tokens:8,} {1e3 * launching:8.1f} ms", end=" ")
+    print(f"{name:5} {tokens:8,} {1e3 * launching:7.1f} ms", end=" ")
     print(f"{1e3 * arithmetic:9.1f} ms   {longer[name]}")
 assert longer == {"nano": "launches", "small": "arithmetic"}, "the small model waits for launches"
 
 # %% [markdown]
-# For GPT-2 small the launches are hidden behind the arithmetic, which takes 50 times as long. For
-# nano they are not, and then **the GPU's speed does not matter at all**: on this count, with the
-# same program making the launches, a T4, an H100 and an infinitely fast GPU take the same time.
-# (Section 5 adds the time of memory.) There are two ways out: more work in
-# each launch (a larger batch, a larger model), or fewer launches. One kernel in place of several is
-# called **fusing**. Lesson 22 has a third way, recorded graphs.
+# For GPT-2 small the launches are hidden behind the arithmetic, which takes 50 times as long.
 
 # %% [markdown]
-# ## 4. Memory: bandwidth and latency
+# ## 4. Memory: the roofline
+#
+# x + y reads 8 bytes and writes 4 bytes for one addition. While 12 bytes come, a T4 could do 300
+# operations. The product of two 1,024 x 1,024 matrices moves 12 MB and does 2 billion operations:
+# there memory is no limit. What decides is the quotient, called **arithmetic intensity**:
+#
+# $$
+# \text{intensity} = \frac{\text{operations}}{\text{bytes}},
+# \qquad
+# \text{operations per second} \le
+# \min(\text{peak rate},\; \text{bandwidth} \times \text{intensity}).
+# $$
+#
+# The *bandwidth* is how many bytes the memory can deliver in a second. This upper bound is the
+# **roofline**. For a T4 the two limits meet at 8.1e12 / 320e9 = 25 operations per byte, called the
+# *ridge*. We count the forward pass of one block of GPT-2 small, 1,024 tokens, with the reference.
+# (exp, tanh and a root count as one operation. Nothing is assumed to stay in a cache from one
+# launch to the next.)
+
+# %%
+T, C, NH = 1024, 768, 12
+draw = np.random.default_rng(2)
+
+
+def new(*shape):
+    """Random numbers that are counted."""
+    return (0.1 * draw.standard_normal(shape, dtype=np.float32)).view(Counted)
+
+
+def four_linear():
+    """The linear maps of a block: to queries, keys and values; of attention; the two of the MLP."""
+    for inputs, columns in ((x, 3 * C), (x, C), (x, 4 * C), (wide, C)):
+        ops.linear_forward(inputs, new(inputs.shape[1], columns), new(columns))
+
+
+x, y, wide, qkv, gain = new(T, C), new(T, C), new(T, 4 * C), new(1, T, 3 * C), new(C)
+with ops.using("reference"):
+    BLOCK = {
+        "4 linear": launches_of(four_linear),
+        "attention": launches_of(lambda: ops.self_attention_forward(qkv, NH)),
+        "gelu": launches_of(lambda: ops.gelu_forward(wide)),
+        "2 layernorm": 2 * launches_of(lambda: ops.layernorm_forward(x, gain, gain)),
+        "2 residual": 2 * launches_of(lambda: x + y),
+    }
+print("launches:", ", ".join(f"{name} {len(launches)}" for name, launches in BLOCK.items()))
+
+# %%
+def moved_and_work(launches):
+    return sum(one.nbytes for one in launches), sum(one.work for one in launches)
+
+
+def least_seconds(launches):
+    """Under the roof of a T4: for each launch the longer of memory and arithmetic."""
+    return sum(max(one.nbytes / T4_MEMORY, one.work / T4_RATE) for one in launches)
+
+
+def draw_roofline(axes):
+    """The roof of a T4, and a point for each operation of the block."""
+    reach = np.geomspace(0.05, 1000, 300)
+    axes.loglog(reach, np.minimum(T4_RATE, T4_MEMORY * reach) / 1e9, color="0.3")
+    for name, launches in BLOCK.items():
+        moved, work = moved_and_work(launches)
+        axes.plot(work / moved, work / least_seconds(launches) / 1e9, "o", label=name)
+    axes.set(xlabel="intensity: operations per byte", ylabel="billion operations per second")
+
+
+figure, axes = plot.plt.subplots(figsize=(8.5, 4.6))
+draw_roofline(axes)
+axes.set(title="A block of GPT-2 small under the roofline of a T4 (computed)")
+axes.legend()
+plot.save(figure, "20_roofline.png")
+print("the slope is memory, the flat part is arithmetic")
+
+# %% [markdown]
+# Only the linear maps reach the flat part. But they have nearly all of the arithmetic, so we might
+# think that the others do not matter. How much of the *time* do they take?
+
+# %%
+RIDGE = T4_RATE / T4_MEMORY
+everything = [one for launches in BLOCK.values() for one in launches]
+by_memory = [one for one in everything if one.work / one.nbytes < RIDGE]
+of_work = moved_and_work(by_memory)[1] / moved_and_work(everything)[1]
+of_time = least_seconds(by_memory) / least_seconds(everything)
+print(f"{len(by_memory)} of {len(everything)} launches are limited by memory:")
+print(f"{of_work:.1%} of the arithmetic, {of_time:.0%} of the time")
+assert of_work < 0.02 and of_time > 0.5, "hardly any arithmetic, more than half of the time"
+assert {one.name for one in everything if one not in by_memory} == {"matmul"}, "only products"
+
+# %% [markdown]
+# Only products of matrices reach the ridge. **Everything else is 1 % of the arithmetic, and 60 % of
+# the time** (computed for the reference, at published float32 peaks, with nothing in a cache).
+# Cores that are twice as fast would not help these launches.
+#
+# What helps? Fewer bytes. The ten launches of LayerNorm move 12 times the bytes of x (section 3):
+# each reads an array that the launch before it has written. One kernel could read x once and write
+# its result once: 2 times. This is the better reason to fuse. Numbers that stay in the cores
+# between two operations need no trip to memory and back. Lesson 21 writes such a kernel.
+
+# %% [markdown] tags=["deeper"]
+# ### What the 60 % depend on
+#
+# The numbers behind the picture:
+
+# %%
+print("operation        MB   million operations   per byte   least ms")
+for name, launches in BLOCK.items():
+    moved, work = moved_and_work(launches)
+    print(f"{name:12} {moved / 1e6:6,.0f} {work / 1e6:20,.0f}", end=" ")
+    print(f"{work / moved:10.2f} {1e3 * least_seconds(launches):10.2f}")
+
+# %% [markdown]
+# "More than half" is a number of this count, and of no other. exp, tanh and roots may be counted as
+# 10 operations. A cache would help: x has 3.1 MB, and the caches of a T4, an A100 and an H100 have
+# 4, 40 and 50 MB. With products in 16 bits the share rises, and with fewer passes over memory it
+# falls: section 6 computes both.
+
+# %%
+slow = sum(one.work for one in everything if one.name in ("exp", "tanh", "sqrt"))
+of_work_10 = 1 - (1 - of_work) / (1 + 9 * slow / moved_and_work(everything)[1])
+print(f"with 10 operations for each exp, tanh and root: {of_work_10:.1%} of the arithmetic")
+assert slow > 0 and of_work_10 < 0.04, "still hardly any"
+
+# %% [markdown] tags=["deeper"]
+# ## 5. Memory: bandwidth and latency
 #
 # Here are three GPUs by NVIDIA's data sheets and its white papers on their three architectures
-# (Turing, Ampere, Hopper). The *bandwidth* is how many bytes the memory can deliver in a second.
-# The rate is cores x clock x 2, because a core does a multiplication and an addition at once.
-# (These are float32 rates without the special units for products of matrices; lessons 21 and 22
-# have those. All are peaks. A real kernel stays below.)
+# (Turing, Ampere, Hopper). The rate is cores x clock x 2, because a core does a multiplication and
+# an addition at once. (These are float32 rates without the special units for products of matrices;
+# lessons 21 and 22 have those. All are peaks. A real kernel stays below.)
 
 # %%
 DEVICES = {  # cores, clock in GHz, bytes per second, operations per second, threads held at once
@@ -362,130 +483,16 @@ for name, (_, _, memory, _, threads) in DEVICES.items():
 # 600. If some places are empty, or if numbers have 16 bits, less is under way. Then each thread
 # must request more at once. Lesson 21 does that.
 
-# %% [markdown]
-# ## 5. The roofline
-#
-# x + y reads 8 bytes and writes 4 bytes for one addition. While 12 bytes come, a T4 could do 300
-# operations. The product of two 1,024 x 1,024 matrices moves 12 MB and does 2 billion operations:
-# there memory is no limit. What decides is the quotient, called **arithmetic intensity**:
-#
-# $$
-# \text{intensity} = \frac{\text{operations}}{\text{bytes}},
-# \qquad
-# \text{operations per second} \le
-# \min(\text{peak rate},\; \text{bandwidth} \times \text{intensity}).
-# $$
-#
-# This upper bound is the *roofline*. For a T4 the two limits meet at 8.1e12 / 320e9 = 25
-# operations per byte, called the *ridge*. We count the forward pass of one block of GPT-2 small,
-# 1,024 tokens, with the reference. (exp, tanh and a root count as one operation. Nothing is
-# assumed to stay in a cache from one launch to the next.)
-
-# %%
-T, C, NH = 1024, 768, 12
-
-
-def block_launches():
-    """{operation: its launches} of the forward pass of a block, by the reference."""
-    draw = np.random.default_rng(2)
-
-    def new(*shape):
-        return (0.1 * draw.standard_normal(shape, dtype=np.float32)).view(Counted)
-
-    x, y, f, qkv, g = (new(*shape) for shape in ((T, C), (T, C), (T, 4 * C), (1, T, 3 * C), (C,)))
-    maps = [(x, 3 * C), (x, C), (x, 4 * C), (f, C)]  # input, columns of the output
-    maps = [(rows, new(rows.shape[1], out), new(out)) for rows, out in maps]
-    with ops.using("reference"):
-        return {
-            "4 linear": launches_of(lambda: [ops.linear_forward(*given) for given in maps]),
-            "attention": launches_of(lambda: ops.self_attention_forward(qkv, NH)),
-            "gelu": launches_of(lambda: ops.gelu_forward(f)),
-            "2 layernorm": launches_of(lambda: [ops.layernorm_forward(x, g, g) for _ in range(2)]),
-            "2 residual": launches_of(lambda: [x + y for _ in range(2)]),
-        }
-
-
-BLOCK = block_launches()
-print("launches:", ", ".join(f"{name} {len(launches)}" for name, launches in BLOCK.items()))
-
-
-# %%
-RIDGE = T4_RATE / T4_MEMORY
-
-
-def moved_and_work(launches):
-    return sum(one.nbytes for one in launches), sum(one.work for one in launches)
-
-
-def least_seconds(launches):
-    """Under the roof of a T4: for each launch the longer of memory and arithmetic."""
-    return sum(max(one.nbytes / T4_MEMORY, one.work / T4_RATE) for one in launches)
-
-
-print("operation     launches     MB   million operations   per byte   least ms")
-for name, launches in BLOCK.items():
-    moved, work = moved_and_work(launches)
-    print(f"{name:12} {len(launches):9} {moved / 1e6:6,.0f} {work / 1e6:20,.0f}", end=" ")
-    print(f"{work / moved:10.2f} {1e3 * least_seconds(launches):10.2f}")
-
-# %%
-everything = [one for launches in BLOCK.values() for one in launches]
-by_memory = [one for one in everything if one.work / one.nbytes < RIDGE]
-of_work = moved_and_work(by_memory)[1] / moved_and_work(everything)[1]
-of_time = least_seconds(by_memory) / least_seconds(everything)
-print(f"{len(by_memory)} of {len(everything)} launches are limited by memory:")
-print(f"{of_work:.1%} of the arithmetic, {of_time:.0%} of the time")
-assert of_work < 0.02 and of_time > 0.5, "hardly any arithmetic, more than half of the time"
-slow = sum(one.work for one in everything if one.name in ("exp", "tanh", "sqrt"))
-of_work_10 = 1 - (1 - of_work) / (1 + 9 * slow / moved_and_work(everything)[1])
-print(f"with 10 operations for each exp, tanh and root: {of_work_10:.1%} of the arithmetic")
-assert slow > 0 and of_work_10 < 0.04, "still hardly any"
-assert {one.name for one in everything if one not in by_memory} == {"matmul"}, "only products"
-
-# %% [markdown]
-# Only products of matrices reach the ridge. **Everything else is less than 2 % of the arithmetic,
-# and more than half of the time** (computed for the reference, at the published float32 peaks, with
-# nothing in a cache). Cores that are twice as fast would not help these launches. A cache would: x
-# has 3.1 MB, and the caches of a T4, an A100 and an H100 have 4, 40 and 50 MB. "More than half" is
-# a number of this count, and of no other. With products in 16 bits it rises, and with fewer passes
-# over memory it falls: section 6 computes both.
-#
-# Section 3 compared nano's launches with its arithmetic alone. Here is the roofline of its step:
-
-# %%
-with ops.using("reference"):
-    count_step(NANO, 12, 64)
-of_nano = least_seconds(LAUNCHES)
-launching_nano = LAUNCH * steps["nano"].sum()
-print(f"a step of nano: memory or arithmetic {1e3 * of_nano:.1f} ms,", end=" ")
-print(f"launches {1e3 * launching_nano:.1f} ms")
-assert of_nano < launching_nano, "launches still take longer"
-
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 6. Fusing: fewer passes over memory
 #
-# Where do LayerNorm's bytes come from? Each of its ten launches reads arrays from memory and
-# writes one, which the next launch reads again. One *pass* is as many bytes as x has.
-
-# %%
-one_layernorm = BLOCK["2 layernorm"][:10]
-of_x = 4 * T * C
-print("launch       passes over x")
-for launch in one_layernorm:
-    print(f"{launch.name:12} {launch.nbytes / of_x:.1f}")
-passes = moved_and_work(one_layernorm)[0] / of_x
-print(f"{'all':12} {passes:.1f}; one kernel that reads x once and writes out once: 2")
-assert len(BLOCK["2 layernorm"]) == 20 and abs(passes - 12) < 0.1, "twelve passes instead of two"
-
-# %% [markdown]
-# This is the better reason to fuse. Numbers that stay in the cores between two operations need no
-# trip to memory and back. It is not special to GPUs. The library's fast LayerNorm takes x in pieces
+# Fewer passes are not special to GPUs. The library's fast LayerNorm takes x in pieces
 # that fit into the processor's cache. We measure both with one thread, on 25 MB of x, and on 64
 # rows, which are so few that the reference, too, finds them in the cache. `tracemalloc` counts the
 # memory of new arrays.
 
 # %%
-GAIN, SHIFT = np.ones(C, np.float32), np.zeros(C, np.float32)
+import tracemalloc
 
 
 def new_memory(f):
@@ -497,6 +504,15 @@ def new_memory(f):
     return result, peak
 
 
+million = np.ones(1_000_000, np.float32)
+of_squares = new_memory(lambda: million * million)[1] / million.nbytes
+print(f"x * x: new arrays of {of_squares:.1f} times x")
+assert 1 <= of_squares < 1.1, "one array as large as x"
+
+# %%
+import functools
+
+GAIN, SHIFT = np.ones(C, np.float32), np.zeros(C, np.float32)
 print("layernorm               µs for each row (measured)   new arrays, times x")
 for n_rows in (8192, 64):
     given = np.random.default_rng(3).standard_normal((n_rows, C), dtype=np.float32)
@@ -516,10 +532,10 @@ for n_rows in (8192, 64):
 # difference is smaller. The arithmetic is the same. (There are two possible reasons: fewer passes,
 # and fewer new arrays, in the last column. We have not separated them.)
 #
-# Now the picture of the whole lesson. Each red point is one operation of the block, with all its
-# launches. The blue triangle is the same operation as a single kernel that reads its input once
-# and writes its output once. For attention, that is a kernel in tiles (lesson 18): it brings keys
-# and values again for every 64 queries, and skips what the mask hides.
+# Now the roofline of section 4 again. Each point is one operation of the block, with all its
+# launches. The triangle of the same color is the same operation as a single kernel that reads its
+# input once and writes its output once. For attention, that is a kernel in tiles (lesson 18): it
+# brings keys and values again for every 64 queries, and skips what the mask hides.
 
 
 # %%
@@ -536,6 +552,7 @@ def fused_costs(queries=64):
     }
 
 
+of_x = 4 * T * C
 FUSED = fused_costs()
 print("operation     MB before   MB fused   per byte   least ms before   fused")
 for name, (moved, work) in FUSED.items():
@@ -576,30 +593,20 @@ assert 0.03 < intensities["2 layernorm"] / RIDGE < 0.04, "LayerNorm: at most 4 %
 
 # %%
 figure, axes = plot.plt.subplots(figsize=(9, 5.6))
+draw_roofline(axes)
+_, _, h100_memory, h100_rate, _ = DEVICES["H100 SXM"]
 reach = np.geomspace(0.05, 1000, 300)
-for name, color in (("T4", "0.3"), ("H100 SXM", "0.65")):
-    _, _, memory, rate, _ = DEVICES[name]
-    axes.loglog(reach, np.minimum(rate, memory * reach) / 1e9, color=color, linewidth=2)
+axes.loglog(reach, np.minimum(h100_rate, h100_memory * reach) / 1e9, color="0.65", linewidth=2)
+for name, rate, color in (("T4", T4_RATE, "0.3"), ("H100 SXM", h100_rate, "0.65")):
     axes.text(950, rate / 0.9e9, name, ha="right", va="bottom", color=color)
-RED = {"4 linear": (-6, -22), "attention": (12, -12), "2 layernorm": (12, -12)}
-RED |= {"gelu": (-34, 12), "2 residual": (-12, -24)}
-BLUE = {"attention": (-92, 8), "2 layernorm": (-88, 5), "gelu": (10, -14)}
-for name, launches in BLOCK.items():
-    moved, work = moved_and_work(launches)
-    spot = work / moved, work / least_seconds(launches) / 1e9
-    axes.plot(*spot, "o", color="tab:red", markersize=8)
-    axes.annotate(name, spot, RED[name], textcoords="offset points", color="tab:red")
+for number, name in enumerate(BLOCK):
     if name in FUSED:
-        intensity = FUSED[name][1] / FUSED[name][0]
-        up = intensity, min(T4_RATE, T4_MEMORY * intensity) / 1e9
-        axes.plot(*up, "^", color="tab:blue", markersize=9)
-        axes.annotate(name, up, BLUE[name], textcoords="offset points", color="tab:blue")
-axes.plot([], [], "o", color="tab:red", label="reference: several launches (computed)")
-axes.plot([], [], "^", color="tab:blue", label="one kernel (computed)")
-axes.set(xlabel="intensity: operations per byte", ylabel="billion operations per second")
-axes.set(title="A block of GPT-2 small under the roofline of a T4", ylim=(8, 2e5))
+        moved, work = FUSED[name]
+        reached = min(T4_RATE, T4_MEMORY * work / moved) / 1e9
+        axes.plot(work / moved, reached, "^", color=f"C{number}", markersize=10)
+axes.set(title="The same block; triangles: one kernel (computed)", ylim=(8, 2e5))
 axes.legend(loc="upper left")
-plot.save(figure, "20_roofline.png")
+plot.save(figure, "20_fused.png")
 
 # %% [markdown]
 # The slope is memory, and the flat part is arithmetic. Fusing moves a point to the right and so up
@@ -617,7 +624,7 @@ plot.save(figure, "20_roofline.png")
 #
 # The roofline is an upper bound. How far below it a kernel stays can only be measured.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 7. In the library
 #
 # `minigpt/ops/cuda/` has kernels for what moves more than it computes: LayerNorm, GELU, dropout,
@@ -632,14 +639,16 @@ plot.save(figure, "20_roofline.png")
 # matrices are counted as CuPy makes them, with the bias and GELU as launches of their own.)
 
 # %%
+from minigpt.learn.counting import a_gpu_that_does_nothing
+
 with a_gpu_that_does_nothing(), ops.using("cuda"):
-    fused_steps = {"nano": count_step(NANO, 12, 64, together=True)}
-    fused_steps["small"] = count_step(NARROW, 8, 1024, together=True)
+    fused_steps = {"nano": launches_of_a_step(NANO, 12, 64, together=True)}
+    fused_steps["small"] = launches_of_a_step(NARROW, 8, 1024, together=True)
 print("model   forward   backward   clipping and AdamW   all   by the reference")
 for name, parts in fused_steps.items():
     print(f"{name:5} {parts[0]:9} {parts[1]:10} {parts[3]:20}", end=" ")
-    print(f"{parts.sum():5} {steps[name].sum():18,}")
-    assert parts[3] == 3 and 2 * parts.sum() < steps[name].sum(), "less than half of the launches"
+    print(f"{sum(parts):5} {sum(steps[name]):18,}")
+    assert parts.adamw == 3 and 2 * sum(parts) < sum(steps[name]), "less than half of the launches"
 
 # %% [markdown]
 # Clipping and AdamW of all tensors are three launches: the squares, their sum, and the update. The
@@ -657,7 +666,7 @@ for name, parts in fused_steps.items():
 # Lesson 21 explains most of these words. (A thread takes several neighbouring numbers here;
 # `my_pack()` is the place of the first.)
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. If you have a GPU: measure
 #
 # Two numbers replace our assumptions: the time of a launch, and the bandwidth of a copy, which
@@ -691,7 +700,7 @@ if HAS_GPU:
 else:
     print("no GPU here: a launch of 5 µs and the published bandwidths are used")
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
 #
 # - Williams, Waterman and Patterson drew the roofline for processors with several cores. In section
@@ -702,18 +711,27 @@ else:
 # - Published peaks assume that every core multiplies and adds in every clock tick.
 
 # %% [markdown]
-# ## 10. Exercises
+# ## 10. To keep
 #
-# 1. `exercises/20_roofline.py`: bytes, operations and the least time of three operations that the
-#    lesson did not count: Adam, the embedding, and one token of generation. Run it: it judges you.
+# - Launches, memory and arithmetic go on at the same time, and the longest of the three decides. So
+#   a small model waits for launches, and does not gain from a faster GPU.
+# - Operations per byte decide between the other two (the roofline). By our count only products of
+#   matrices reach the peak of the cores; all else is 1 % of the arithmetic and 60 % of the time.
+# - The cure for both is fusing: one kernel in place of several has fewer launches, and its numbers
+#   stay in the cores.
+
+# %% [markdown]
+# ## 11. Exercises
+#
+# 1. `exercises/20_roofline.py`: bytes, operations and the least time of Adam, of the embedding, and
+#    of one token of generation. Run it: it judges you.
 # 2. `exercises/20_find_the_bug.py`: a benchmark that is right on an idle device. On a busy one it
 #    says that a short kernel is a long one. The device has a queue.
 # 3. With pencil: a linear map of N rows from C to 4C moves 4 (N C + 4 C² + 4 N C) bytes (without
 #    the bias). From which N on does it stand right of a T4's ridge, for C = 768? What does this
 #    say about one token at a time (lesson 17)?
-# 4. With pencil: nano needs as many launches as section 3 counts. From how many tokens in a batch
-#    on is its step limited by a T4's arithmetic?
+# 4. With pencil: a step of nano has the launches that section 3 counts, and 5,161,728 operations
+#    for each token. From how many tokens in a batch on does a T4's arithmetic take longer?
 
 # %%
-all_launches = f"{steps['small'].sum():,} launches, {fused_steps['small'].sum():,} with kernels"
-print(f"lesson 20: every check is happy (a step of GPT-2 small: {all_launches})")
+print(f"lesson 20: every check is happy (a training step of nano: {sum(nano_step):,} launches)")

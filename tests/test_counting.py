@@ -7,7 +7,15 @@ from minigpt import ops
 from minigpt.device import gpu
 from minigpt.errors import InputError
 from minigpt.learn import kernel
-from minigpt.learn.counting import LAUNCHES, Counted, a_gpu_that_does_nothing, bare, launches_of
+from minigpt.learn.counting import (
+    LAUNCHES,
+    Counted,
+    a_gpu_that_does_nothing,
+    bare,
+    launches_of,
+    launches_of_a_step,
+)
+from minigpt.models.gpt2 import GPT2Config
 
 needs_a_player = pytest.mark.skipif(kernel.place() != "processor", reason="no processor that plays kernels")
 
@@ -49,6 +57,17 @@ def test_the_idle_gpu_takes_every_launch_of_a_kernel():
     with a_gpu_that_does_nothing(), ops.using("cuda"):
         out, _ = ops.layernorm_forward(x, one, one)
     assert [launch.name for launch in LAUNCHES] == ["layernorm_forward"] and out.shape == x.shape
+
+
+def test_a_training_step_is_counted_part_by_part():
+    small = GPT2Config(vocab_size=9, n_positions=4, n_embd=8, n_layer=1, n_head=2)
+    with ops.using("reference"):
+        wide = launches_of_a_step(GPT2Config(**vars(small) | {"n_embd": 16}), 2, 3)
+        step = launches_of_a_step(small, 2, 3)
+    assert step == wide and sum(step) == len(LAUNCHES), "the width does not matter, and every launch is in one part"
+    assert min(step) > 0
+    with a_gpu_that_does_nothing(), ops.using("cuda"):
+        assert launches_of_a_step(small, 2, 3, together=True)[2:] == (0, 3)
 
 
 @needs_a_player

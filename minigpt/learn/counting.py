@@ -1,4 +1,4 @@
-"""An array that counts kernel launches, and a GPU that does nothing. Lessons 20 and 22 use both.
+"""An array that counts kernel launches, a whole training step of them, and a GPU that does nothing: lessons 20 and 22.
 
 x = rng.normal(size=(5, 7)).view(Counted)
 (x * x).sum()
@@ -14,6 +14,8 @@ from unittest import mock
 import numpy as np
 import numpy.ma  # noqa: F401  (looks at functions of NumPy by name: not while they are replaced)
 
+from minigpt.models.gpt2 import GPT2, GPT2Config
+from minigpt.nn import optim
 from minigpt.ops.cuda import kernels, products
 
 LAUNCH = 5e-6  # seconds that CUDA needs for one launch: our assumption. What Python does before it is not in it
@@ -94,6 +96,37 @@ def _perhaps_a_copy(name):
 
 for _name in "copy", "astype", "reshape", "__getitem__":
     setattr(Counted, _name, _perhaps_a_copy(_name))
+
+
+class StepLaunches(NamedTuple):
+    """How many launches each part of a training step makes."""
+
+    forward: int
+    backward: int
+    clipping: int
+    adamw: int
+
+
+def launches_of_a_step(config: GPT2Config, batch: int, length: int, together: bool = False) -> StepLaunches:
+    """Count the launches of one training step of a fresh GPT-2, with a batch of (batch, length) tokens.
+
+    together: the library clips and updates in one call, and its launches count as those of AdamW.
+    """
+    model = GPT2(config, seed=0)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.view(Counted)
+    optimizer = optim.AdamW(model.named_parameters())
+    ids = np.random.default_rng(1).integers(config.vocab_size, size=(batch, length)).view(Counted)
+    LAUNCHES.clear()
+    _, cache = model.loss(ids, ids)
+    forward = len(LAUNCHES)
+    model.loss_backward(cache)
+    backward = len(LAUNCHES)
+    if not together:
+        optim.clip_by_global_norm(model.named_parameters(), None)
+    clipping = len(LAUNCHES)
+    optimizer.step(1e-3, 1.0 if together else None)
+    return StepLaunches(forward, backward - forward, clipping - backward, len(LAUNCHES) - clipping)
 
 
 class _Idle:
