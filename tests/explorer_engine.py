@@ -4,7 +4,6 @@ import base64
 import dataclasses
 import functools
 import json
-import shutil
 import subprocess
 import types
 import zlib
@@ -12,20 +11,22 @@ from pathlib import Path
 
 import numpy as np
 
-from minigpt import GPT1, GPT2, GPT1Config, GPT2Config, learn, ops
+from minigpt import GPT1, GPT2, GPT1Config, GPT2Config, ops
+from minigpt.files.disk import write_text
+from minigpt.learn.explorer import page
 from minigpt.ops.reference import attention, embedding, gelu, layernorm, linear
 
 RUNNER = Path(__file__).with_suffix(".mjs")
-SOURCE = Path(learn.__file__).parent / "explorer" / "js"
 SPIED = {"linear": linear, "embedding": embedding, "layernorm": layernorm, "gelu": gelu, "attention": attention}
 SIZES = {"vocab_size": 37, "n_positions": 11, "n_embd": 15, "n_layer": 2, "n_head": 3}
 MODELS = {"gpt1": (GPT1, GPT1Config), "gpt2": (GPT2, GPT2Config)}
 
 
 def copy_engine(folder):
-    """The engine in a folder where node takes its files for modules: without `view/`, which needs a browser."""
-    shutil.copytree(SOURCE, folder / "js", ignore=shutil.ignore_patterns("view"))
-    (folder / "js" / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+    """The engine in a folder where node takes its files for modules."""
+    for name, text in page.modules().items():
+        write_text(folder / "js" / name, text)
+    write_text(folder / "js" / "package.json", '{"type": "module"}')
     return folder / "js"
 
 

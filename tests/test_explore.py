@@ -25,6 +25,7 @@ from minigpt.jobs.fill import covered_ids
 from minigpt.learn.explorer import job, named_pass, packing, page, recorded, walk
 from minigpt.learn.explorer.bundle import ENTRY, BundleError, bundle
 from minigpt.learn.explorer.entries import mistake_entries
+from minigpt.learn.explorer.planted import read_modules
 from minigpt.models.lstm import LSTM, LSTMConfig
 from minigpt.tokenizer import TRAINERS, CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 
@@ -79,7 +80,7 @@ def stand_in(tmp_path, monkeypatch) -> Path:
     (view / "app.js").write_text("document.title = 'it runs';\n", encoding="utf-8")
     words = tmp_path / "parts" / "words.toml"
     words.write_text('[en]\ntitle = "Explorer"\n[ko]\ntitle = "탐색기"\n', encoding="utf-8")
-    monkeypatch.setattr(page, "JS", view.parent)
+    monkeypatch.setattr(page, "modules", lambda: read_modules(view.parent))
     monkeypatch.setattr(page, "TEMPLATE", view / "page.html")
     monkeypatch.setattr(page, "STYLE", view / "style.css")
     monkeypatch.setattr(page, "WORDS_FILE", words)
@@ -103,23 +104,18 @@ def held(path: Path) -> dict:
 # --- the bundle ------------------------------------------------------------------------------------------------------
 
 
-def modules(folder: Path, **texts: str) -> Path:
-    """Write modules: `modules(folder, app=..., ops_a=...)` makes app.js and ops/a.js."""
-    for name, text in texts.items():
-        path = folder / f"{name.replace('_', '/')}.js"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return folder
+def modules(**texts: str) -> dict[str, str]:
+    """`modules(app=..., ops_a=...)` are app.js and ops/a.js."""
+    return {f"{name.replace('_', '/')}.js": text for name, text in texts.items()}
 
 
-def test_modules_stand_after_what_they_import_each_once_without_imports_and_exports(tmp_path):
-    folder = modules(
-        tmp_path,
+def test_modules_stand_after_what_they_import_each_once_without_imports_and_exports():
+    sources = modules(
         app='import { twice } from "./ops/twice.js";\nimport { one, Two } from "./one.js";\ntwice(one());\n',
         ops_twice='import { one } from "../one.js";\nexport const twice = (x) => x * 2 * one();\n',
         one="// export no more\nexport function one() {}\nexport class Two {}\nexport async function later() {}\n",
     )
-    script = bundle(folder, "app.js")
+    script = bundle(sources, "app.js")
     assert script.index("// one.js") < script.index("// ops/twice.js") < script.index("// app.js")
     assert script.count("function one()") == 1 and "async function later() {}" in script
     assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
@@ -143,15 +139,15 @@ def test_modules_stand_after_what_they_import_each_once_without_imports_and_expo
     ({"app": "const { a, b } = { a: 1, b: 2 };\n"}, "defines one name"),
     ({"app": 'const a = "</script>";\n'}, "</script"),
 ])  # fmt: skip
-def test_a_module_that_breaks_a_rule_is_named(tmp_path, texts, says):
+def test_a_module_that_breaks_a_rule_is_named(texts, says):
     with pytest.raises(BundleError, match=re.escape(says)):
-        bundle(modules(tmp_path, **texts), "app.js")
+        bundle(modules(**texts), "app.js")
 
 
 def test_the_script_of_the_page_holds_every_module_and_node_can_read_it(tmp_path):
-    script = bundle(page.JS)
-    for path in page.JS.rglob("*.js"):
-        assert f"// {path.relative_to(page.JS).as_posix()}\n" in script, f"{path} is imported by none"
+    script = bundle(page.modules())
+    for name in page.modules():
+        assert f"// {name}\n" in script, f"{name} is imported by none"
     assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
     assert script.rindex("\n// ") == script.index(f"\n// {ENTRY}") or f"// {ENTRY}" in script
     node = shutil.which("node")

@@ -5,8 +5,8 @@ is unique among all modules; a module exports functions, classes and constants w
 by their own names, one import a line. A browser reads the same modules one by one, and node runs them in tests.
 """
 
+import posixpath
 import re
-from pathlib import Path
 
 ENTRY = "view/app.js"
 
@@ -21,13 +21,13 @@ class BundleError(ValueError):
     """A module does not keep the rules; the message names the file, the line and the rule."""
 
 
-def bundle(folder: Path, entry: str = ENTRY) -> str:
-    """The text of one script: the module `entry` below this folder after all that it imports, each once.
+def bundle(sources: dict[str, str], entry: str = ENTRY) -> str:
+    """The text of one script: the module `entry` after all that it imports, each once. sources: {module: its text}
 
     Raises BundleError for a module that is missing or does not keep the rules, for one that imports itself through
     others, and for a name that two modules have.
     """
-    modules = Modules(folder)
+    modules = Modules(sources)
     modules.add(entry, ())
     script = "\n".join(modules.texts)
     if "</script" in script.lower():
@@ -38,8 +38,8 @@ def bundle(folder: Path, entry: str = ENTRY) -> str:
 class Modules:
     """The modules that were read so far. texts: without imports and exports, in an order in which they can run."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, sources: dict[str, str]):
+        self.sources = sources
         self.texts: list[str] = []
         self.exported: dict[str, set[str]] = {}  # of each module that is done
         self.owners: dict[str, str] = {}  # {name at the top: its module}
@@ -71,17 +71,15 @@ class Modules:
         self.texts.append("\n".join(kept) + "\n")
 
     def _read(self, name: str, importing: tuple[str, ...]) -> list[str]:
-        path = self.folder / name
-        if not path.is_file():
+        if name not in self.sources:
             by = f", which {importing[-1]} imports" if importing else ""
             raise BundleError(f"there is no module {name}{by}")
-        return path.read_text(encoding="utf-8").splitlines()
+        return self.sources[name].splitlines()
 
     def _import(self, found: re.Match, name: str, place: str, importing: tuple[str, ...]) -> None:
         """Add the module that an import names, and see that it exports what is taken from it."""
         names, address = found.groups()
-        path = (self.folder / name).parent / address
-        other = path.resolve().relative_to(self.folder.resolve()).as_posix()
+        other = posixpath.normpath(posixpath.join(posixpath.dirname(name), address))
         self.add(other, importing)
         for one in names.split(", "):
             if one not in self.exported[other]:

@@ -10,6 +10,7 @@ from minigpt.errors import InputError, shown
 from minigpt.files.disk import read_text, read_toml, write_text
 from minigpt.learn.explorer.bundle import bundle
 from minigpt.learn.explorer.entries import mistake_entries
+from minigpt.learn.explorer.planted import read_modules, with_mistakes
 
 HOME = Path(__file__).parent
 JS = HOME / "js"
@@ -30,7 +31,7 @@ def assemble(data: dict[str, Any]) -> str:
     parts = {
         "style": f"<style>\n{_style()}\n</style>",
         "models": f'<script type="application/json" id="models">{as_json(data)}</script>',
-        "script": f'<script type="module">\n{bundle(JS)}</script>',
+        "script": f'<script type="module">\n{bundle(modules())}</script>',
     }
     template = read_text(TEMPLATE)
     found = sorted(PLACES.findall(template))
@@ -40,6 +41,11 @@ def assemble(data: dict[str, Any]) -> str:
     if MARK not in template[:MARK_WITHIN]:
         raise ValueError(f"{TEMPLATE} lacks its mark, {MARK}")
     return PLACES.sub(lambda place: parts[place.group(1)], template)
+
+
+def modules() -> dict[str, str]:
+    """The modules of the page's script, with the mistakes that can be planted."""
+    return with_mistakes(read_modules(JS))
 
 
 def words_of(kinds: list[str]) -> dict[str, dict[str, str]]:

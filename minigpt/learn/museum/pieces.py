@@ -14,6 +14,8 @@ A line `@ name` says in which definition; otherwise it is the backward pass. An 
 title_ko: the same in Korean (no native speaker has reviewed it), as a sentence without its full stop.
 expects: a part of the sentence with which the gradient check names this mistake.
 page, page_ko: of a mistake that can be planted in the explorer's page, what it says of the gradients there.
+page_change: the same change in the JavaScript of the page. page_wrong: of a mistake in the forward pass with which the
+backward pass does not agree, a pattern for the names of the values whose gradients are wrong for the loss of that pass.
 """
 
 import difflib
@@ -45,6 +47,8 @@ class Piece(NamedTuple):
     level: int = 0
     page: str = ""
     page_ko: str = ""
+    page_change: str = ""
+    page_wrong: str = ""
 
     @property
     def is_model(self) -> bool:
@@ -154,10 +158,11 @@ def _indent(line: str) -> int:
 
 
 def _definition(lines: list[str], name: str) -> tuple[int, int]:
-    """Where a function or a class begins and ends; for "" the whole text."""
+    """Where a function or a class begins and ends, in Python or in JavaScript; for "" the whole text."""
     if not name:
         return 0, len(lines)
-    start = next(i for i, line in enumerate(lines) if line.startswith((f"def {name}(", f"class {name}(")))
+    heads = (f"def {name}(", f"class {name}(", f"export function {name}(")
+    start = next(i for i, line in enumerate(lines) if line.startswith(heads))
     for end in range(start + 1, len(lines)):
         if lines[end] and not lines[end].startswith((" ", ")")):
             return start, end
