@@ -1,8 +1,9 @@
 // What the page may ask of the engine: open models, run a pass, check a gradient. Everything else stands below it.
 
 import { centralDifference, relativeError, roundingNoise } from "./differences.js";
-import { scaleProjections } from "./models/initial_weights.js";
-import { ARCHITECTURES, loss_backward, loss_forward, probabilities_of_stream } from "./models/language_model.js";
+import { initial_weights } from "./models/initial_weights.js";
+import { ARCHITECTURES, loss_backward, loss_forward } from "./models/language_model.js";
+import { probabilities_of_stream, stream_names } from "./models/language_model.js";
 import { Recording } from "./models/record.js";
 import { MUSEUM, WRONG_FOR_ITS_LOSS } from "./museum.js";
 import { OPERATIONS } from "./operations.js";
@@ -53,13 +54,9 @@ export async function openModels(json) {
 // does not; "smaller": in both; "equal": in none
 export function freshModel(kind, config, seed, projections = "paper") {
   const model = new Model(kind, { en: kind, ko: kind }, { ...config, model_type: kind }, null, null);
-  model.parameters = model.architecture.initial_weights(model.config, new Random(seed));
-  const areSmaller = model.architecture.smaller_projections;
-  const shouldBe = { paper: areSmaller, smaller: true, equal: false }[projections];
-  if (shouldBe !== areSmaller) {
-    const smaller = 1 / Math.sqrt(2 * config.n_layer);
-    scaleProjections(model.parameters, shouldBe ? smaller : 1 / smaller);
-  }
+  const { architecture } = model;
+  const smaller = { paper: architecture.smaller_projections, smaller: true, equal: false }[projections];
+  model.parameters = initial_weights(architecture, model.config, new Random(seed), smaller);
   return model;
 }
 
@@ -98,7 +95,7 @@ export function runPass(model, ids, { targets = null, backward = true, mistake =
 
 // The names of the residual stream: "x" after the embedding, and one more after each block.
 export function streamNames(model) {
-  return model.architecture.stream_names(model.config);
+  return stream_names(model.architecture, model.config);
 }
 
 // -> [Tensor (T,V)], one for each name of the stream: the probabilities that the head would give there
