@@ -41,14 +41,6 @@ const functions = {
   pass(name, ids, options, only = null) {
     return plain(session.runPass(models[name], ids, options), only);
   },
-  error(name, ids, options) {
-    try {
-      session.runPass(models[name], ids, options);
-    } catch (error) {
-      return error.message;
-    }
-    return null;
-  },
   stream(name, ids, options) {
     const pass = session.runPass(models[name], ids, options);
     const head = session.probabilities(pass.logits);
@@ -90,14 +82,6 @@ const functions = {
   },
   halves(bits, dtype) {
     return weights.numbersOf(Uint16Array.from(bits), dtype);
-  },
-  tokenizerError(spec) {
-    try {
-      openTokenizer(spec);
-    } catch (error) {
-      return error.message;
-    }
-    return null;
   },
 };
 

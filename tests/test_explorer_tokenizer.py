@@ -141,8 +141,3 @@ def test_characters(run):
         left = "".join(character for character in text if character in tokenizer.ids)
         assert one["ids"] == tokenizer.encode(left)
     assert [spec["labels"][i] for i in tokenizer.encode(" \na곰")] == ["␣", "⏎", "a", "곰"]
-
-
-def test_another_kind_is_refused(run):
-    (message,) = run(["tokenizerError", {"kind": "syllables", "vocab": {}, "merges": []}])
-    assert message == "a tokenizer of the kind syllables is not known here: expected one of byte-level, char, words"

@@ -9,7 +9,6 @@ import zlib
 
 import numpy as np
 
-from minigpt.errors import InputError
 from minigpt.files.tensors import narrow
 
 DTYPES = ("bfloat16", "float16")
@@ -17,7 +16,7 @@ LARGEST = float(np.finfo(np.float16).max)
 
 
 def pack(numbers: np.ndarray, dtype: str) -> str:
-    """numbers (N,) float -> text: each rounded to 16 bits, "bfloat16" or "float16". Raises InputError for another."""
+    """numbers (N,) float -> text: each rounded to 16 bits, of one of `DTYPES`."""
     bits = to_bits(numbers, dtype)
     raw = bits.view(np.uint8).reshape(-1, 2)
     planes = raw[:, 0].tobytes() + raw[:, 1].tobytes()
@@ -26,8 +25,7 @@ def pack(numbers: np.ndarray, dtype: str) -> str:
 
 
 def to_bits(numbers: np.ndarray, dtype: str) -> np.ndarray:
-    """numbers (N,) float -> (N,) uint16, little endian. Raises InputError for a dtype that is not in `DTYPES`."""
-    check_dtype(dtype)
+    """numbers (N,) float -> (N,) uint16, little endian, of one of `DTYPES`."""
     numbers = np.ascontiguousarray(numbers, np.float32).reshape(-1)
     if dtype == "bfloat16":
         return narrow(numbers).view("<u2")
@@ -36,18 +34,11 @@ def to_bits(numbers: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def from_bits(bits: np.ndarray, dtype: str) -> np.ndarray:
-    """bits (N,) uint16 -> (N,) float32, the same numbers. Raises InputError for a dtype that is not in `DTYPES`."""
-    check_dtype(dtype)
+    """bits (N,) uint16 -> (N,) float32, the same numbers. dtype: one of `DTYPES`."""
     if dtype == "float16":
         return bits.view("<f2").astype(np.float32)
     wide = bits.astype(np.uint32) << 16
     return wide.view(np.float32)
-
-
-def check_dtype(dtype: str) -> None:
-    """Raises InputError for a dtype that is not in `DTYPES`."""
-    if dtype not in DTYPES:
-        raise InputError(f"numbers on a page are {' or '.join(DTYPES)}, not {dtype!r}")
 
 
 def best_dtype(tensors: list[np.ndarray]) -> str:

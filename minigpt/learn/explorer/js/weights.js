@@ -8,22 +8,13 @@ export async function readWeights(model) {
   const numbers = numbersOf(joinPlanes(bytes), model.dtype);
   const parameters = new Map();
   for (const { name, shape, offset } of model.parameters) {
-    const end = offset + sizeOf(shape);
-    if (end > numbers.length) {
-      throw new Error(`${name} ends at number ${end}, and the weights have ${numbers.length}: the page is damaged`);
-    }
-    parameters.set(name, new Tensor(numbers.slice(offset, end), shape));
+    parameters.set(name, new Tensor(numbers.slice(offset, offset + sizeOf(shape)), shape));
   }
   return parameters;
 }
 
 export function bytesOfBase64(text) {
-  const letters = atob(text);
-  const bytes = new Uint8Array(letters.length);
-  for (let i = 0; i < bytes.length; i++) {
-    bytes[i] = letters.charCodeAt(i);
-  }
-  return bytes;
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
 
 export async function inflate(bytes) {
@@ -41,14 +32,9 @@ export function joinPlanes(bytes) {
   return joined;
 }
 
+// dtype: "bfloat16" | "float16"
 export function numbersOf(halves, dtype) {
-  if (dtype === "bfloat16") {
-    return fromBfloat16(halves);
-  }
-  if (dtype === "float16") {
-    return Float64Array.from(halves, fromFloat16);
-  }
-  throw new Error(`weights of the type ${dtype} are not known here: expected bfloat16 or float16`);
+  return dtype === "bfloat16" ? fromBfloat16(halves) : Float64Array.from(halves, fromFloat16);
 }
 
 // A bfloat16 is the upper half of a float32.

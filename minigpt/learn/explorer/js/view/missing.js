@@ -6,7 +6,6 @@ import { word } from "./words.js";
 export function whatIsMissing() {
   if (typeof DecompressionStream === "undefined") return word("missing.decompression");
   if (!document.createElement("canvas").getContext?.("2d")) return word("missing.canvas");
-  if (typeof IntersectionObserver === "undefined") return word("missing.observer");
   return null;
 }
 
