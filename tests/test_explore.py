@@ -25,7 +25,7 @@ from minigpt.jobs.fill import covered_ids
 from minigpt.learn.explorer import job, named_pass, packing, page, recorded, walk
 from minigpt.learn.explorer.bundle import ENTRY, BundleError, bundle
 from minigpt.learn.explorer.entries import mistake_entries
-from minigpt.learn.explorer.planted import read_modules
+from minigpt.learn.explorer.modules import read_modules
 from minigpt.models.lstm import LSTM, LSTMConfig
 from minigpt.tokenizer import TRAINERS, CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 

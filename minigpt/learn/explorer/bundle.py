@@ -2,7 +2,7 @@
 
 Their rules are few, so that lines can be put together without reading the language: every name at the top of a module
 is unique among all modules; a module exports functions, classes and constants where they are defined, and imports them
-by their own names, one import a line. A browser reads the same modules one by one, and node runs them in tests.
+by their own names, one import a line. Node runs the same modules one by one, in tests.
 """
 
 import posixpath

@@ -10,7 +10,7 @@ from minigpt.errors import InputError, shown
 from minigpt.files.disk import read_text, read_toml, write_text
 from minigpt.learn.explorer.bundle import bundle
 from minigpt.learn.explorer.entries import mistake_entries
-from minigpt.learn.explorer.planted import read_modules, with_mistakes
+from minigpt.learn.explorer.modules import read_modules, with_lists
 
 HOME = Path(__file__).parent
 JS = HOME / "js"
@@ -37,8 +37,8 @@ def assemble(data: dict[str, Any]) -> str:
 
 
 def modules() -> dict[str, str]:
-    """The modules of the page's script, with the mistakes that can be planted."""
-    return with_mistakes(read_modules(JS))
+    """The modules of the page's script by name, with its lists of operations and of mistakes."""
+    return with_lists(read_modules(JS))
 
 
 def words_of(kinds: list[str]) -> dict[str, dict[str, str]]:
