@@ -82,6 +82,9 @@ def site(tmp_path_factory) -> Path:
     pages = [item["page"] for item in ENGLISH["more"]["pages"]] + ["explorer.html"]
     pages += [f"teaching/{name}.html" for name in ("index", "twelve_weeks", "five_days")]
     lessons = [f"lessons/{file}.html" for file, *_ in landing.lessons()]
+    for static in ("_static", "ko/_static"):
+        (folder / static).mkdir(parents=True)
+        (folder / static / "progress.js").touch()
     for page in [*pages, *lessons, *(f"ko/{lesson}" for lesson in lessons[:10])]:
         path = folder / page
         path.parent.mkdir(parents=True, exist_ok=True)

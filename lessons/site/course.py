@@ -1,5 +1,6 @@
 """What all pages need of the course: where it is, its words in both languages, and what a lesson says of itself."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -57,3 +58,9 @@ def by_part(lessons: list, number_of) -> list[tuple[int, list]]:
         if there:
             found.append((part, there))
     return found
+
+
+def progress(language: str) -> dict[str, str]:
+    """Attributes of the script that shows which lessons were read: its words, and how many lessons there are."""
+    words = json.dumps(WORDS[language]["progress"], ensure_ascii=False)
+    return {"data-words": words, "data-lessons": str(len([*LESSONS.glob("[0-9][0-9]_*.py")]))}

@@ -173,6 +173,7 @@ def page(built: Path, language: str) -> str:
     says, addresses = words(language), Addresses(built, language)
     code, printed = ten_lines()
     says["style"] = Markup((HERE / "style.css").read_text(encoding="utf-8"))
+    says["progress"] = course.progress(language)
     says["other_page"] = "../index.html" if language == "ko" else "ko/index.html"
     says["head"]["subtitle"] = says["head"]["subtitle"].format(lessons=len(lessons()))
     says["explorer"]["address"] = addresses.explorer()
