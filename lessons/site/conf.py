@@ -8,6 +8,7 @@ from pathlib import Path
 import course
 import folds
 import narrow
+import search
 
 LANGUAGE = os.environ.get("MINIGPT_SITE_LANGUAGE", "en")
 WORDS = course.WORDS[LANGUAGE]
@@ -50,6 +51,7 @@ html_sidebars = {
 }
 html_permalinks_icon = "#"
 html_use_index = False
+html_search_language = search.SearchWithKorean.lang  # in both editions: the English glossary has Korean terms
 html_show_search_summary = False  # it would fetch each page, which a browser refuses where the site lies on a disk
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
@@ -101,6 +103,7 @@ def fit_narrow_screens(app, name, template, context, doctree) -> None:
 
 def setup(app) -> None:
     """Called by Sphinx."""
+    app.add_search_language(search.SearchWithKorean)
     app.connect("doctree-resolved", folds.fold)
     app.connect("html-page-context", fit_narrow_screens)
     if WORDS.get("theme"):
