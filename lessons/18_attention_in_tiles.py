@@ -47,6 +47,7 @@ MB, HEADS = 1e6, 12 * 12  # GPT-2 small: 12 layers of 12 heads
 for length in (512, 1024, 32_768):
     table, rows = (4 * HEADS * n / MB for n in (length**2, length))  # float32: 4 bytes
     print(f"{length:6,} positions: {table:9,.0f} MB of shares; one number a row {rows:5.2f} MB")
+assert round(4 * HEADS * 1024**2 / MB) == 604, "604 MB for one text of 1,024 positions"
 
 # %% [markdown]
 # One number for each row is what this lesson will keep instead of the table.
