@@ -2,14 +2,13 @@
 # # Lesson 23: several workers, one model
 #
 # You will divide one batch among several workers and add their gradients. The sum will equal the
-# gradient of the whole batch, to the last digits. You will see two mistakes that the usual tests
-# do not find, and a third that no test with two workers can find. You will measure how much harm
-# a shared dropout mask does. You will add vectors in a ring, in which no worker sends more than
-# two gradients, even if there are a thousand workers. At the end you will start real processes
-# and explain their speed with three numbers.
+# gradient of the whole batch, to the last digits. Then you will add vectors in a ring, in which no
+# worker sends more than two gradients, even if there are a thousand workers. The deeper parts show
+# three mistakes that the usual tests do not find, measure how much harm a shared dropout mask does,
+# and start real processes, whose speed three numbers explain.
 #
-# Reading: 55 minutes. Running: 30 to 80 seconds. Before it: lessons 07 (dropout and its keys), 11
-# (the training loop, `normalizer`) and 16 (GPT-2).
+# Reading: 25 minutes for the core, 90 minutes for all of it. Running: 30 to 80 seconds. Before it:
+# lessons 07 (dropout and its keys), 11 (the training loop, `normalizer`) and 16 (GPT-2).
 #
 # Papers: Patarasuk and Yuan 2009 (J. Parallel Distrib. Comput. 69): the ring. Goyal et al. 2017
 # (arXiv 1706.02677), sections 2 and 3: learning rates and normalisers of large batches. Amdahl
@@ -23,8 +22,7 @@
 # of the whole model and takes an eighth of every batch. The loss is a mean over the batch. Is its
 # gradient then the mean of the eight gradients?
 #
-# We start with numbers. Four targets have the losses 2, 4, 6 and 8. Worker 0 has the first three,
-# worker 1 has the last one.
+# Four targets have the losses 2, 4, 6 and 8. Worker 0 has the first three, worker 1 the last one.
 
 # %%
 import numpy as np
@@ -59,9 +57,9 @@ plot.save(d.figure, "23_two_workers.png")
 # only have to be added. The library calls this number `normalizer`. (Lesson 11 used it for a batch
 # that did not fit into memory.)
 #
-# Are the parts of a batch not always equal? Here are two workers and four rows, two rows for each.
-# Each row is a sentence of the story world, letter by letter. All rows are as long as the longest
-# sentence. Where a sentence has ended, the targets are -100, which means "not predicted".
+# Are the parts of a batch not always equal? Here each of two workers has two rows. A row is a
+# sentence of the story world, letter by letter. All rows are as long as the longest sentence. Where
+# a sentence has ended, the targets are -100, which means "not predicted".
 
 # %%
 from minigpt import data
@@ -87,8 +85,7 @@ for worker, half in enumerate(halves):
 assert counts[0] > 1.5 * counts[1], "two rows each, but not the same number of targets"
 
 # %% [markdown]
-# The model is a small GPT-2 in float64. `gradient` is what a worker computes: the gradient of all
-# parameters, as one long vector. `off` compares two such vectors.
+# The model is a small GPT-2 in float64. `gradient` is what a worker computes.
 
 # %%
 from minigpt import GPT2, GPT2Config
@@ -129,7 +126,15 @@ assert off(added, whole) < 1e-12, "with the whole batch's normalizer the gradien
 
 # %% [markdown]
 # The mean of the gradients is not a noisy version of the right gradient. It is the exact gradient
-# of *another* loss, in which a letter of a short sentence counts more than a letter of a long one:
+# of *another* loss, in which a letter of a short sentence counts more than a letter of a long one.
+#
+# Each worker now updates its own copy of the weights, from the same sum. So all copies stay equal,
+# and no worker ever sends a weight.
+
+# %% [markdown] tags=["deeper"]
+# ### The other loss, and a test that does not see it
+#
+# By how much does a letter of a short sentence count too much?
 
 # %%
 right_weight = 1 / sum(counts)  # in the mean of two means it is 1 / (2 * count)
@@ -154,7 +159,8 @@ assert passes < 1e-12, "with full rows the mistake cannot be seen"
 # %% [markdown]
 # The mistake also passes in pre-training, as long as the text is cut into full windows. It changes
 # the gradient when somebody fine-tunes the model on sentences of different lengths.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 2. Dropout: each worker needs its own rows
 #
 # Without dropout the sum is right to rounding. With dropout there is chance, and two workers must
@@ -209,7 +215,7 @@ print(f"  first rows 0 and 0   {both_zero:.0%}")
 assert own_rows < 1e-12, "with their own rows, two workers are one worker"
 assert both_zero > 0.01, "with shared masks the gradient is a different one"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 3. How much harm does a shared mask do?
 #
 # One may object: dropout is noise, and these are only other random masks. Each worker's masks are
@@ -350,15 +356,15 @@ assert np.allclose(clipped(part_0 + part_1), [0.5, 0.5]), "the sum is short: not
 assert abs(clipped(part_0) + clipped(part_1))[0] < 0.05, "clipped first, one direction is lost"
 
 # %% [markdown]
-# Each worker clips and updates by itself, from the same sum. So all workers keep the same weights,
-# and never send a weight.
-#
+# So each worker clips and updates by itself, after the sum.
+
+# %% [markdown]
 # ## 4. All-reduce: how the sum is made
 #
 # Every worker has a vector of n numbers, and every worker needs the sum of all these vectors. The
 # operation is called **all-reduce**. A simple way: all workers send their vectors to worker 0,
-# which adds them and sends the sum back. Then (N-1) n numbers come into worker 0 and as many go
-# out of it. With 64 workers, 63 vectors must pass through one cable, one after the other.
+# which adds them and sends the sum back. With 64 workers, 63 vectors must pass through the cable of
+# worker 0, one after the other.
 #
 # The **ring** uses all cables at the same time. Each worker sends only to its right neighbour and
 # receives only from its left one. Cut every vector into N chunks.
@@ -378,8 +384,14 @@ assert abs(clipped(part_0) + clipped(part_1))[0] < 0.05, "clipped first, one dir
 #     step 1: worker 0 sends its chunk 1, worker 1 its chunk 0; both are copied
 #                  11  22        11  22
 #
-# In each step the workers send different chunks: worker r sends chunk r - step, modulo N. (step
-# counts from 0 to 2N - 3, through both parts.)
+# In each step worker r sends chunk r - step, modulo N. For four workers:
+#
+#               worker 0   worker 1   worker 2   worker 3
+#     step 0    chunk 0    chunk 1    chunk 2    chunk 3
+#     step 1    chunk 3    chunk 0    chunk 1    chunk 2
+#     step 2    chunk 2    chunk 3    chunk 0    chunk 1
+#
+# So in step 1 worker 1 sends what it has just received: chunk 0.
 
 # %%
 def ring(vectors, show=lambda action: None):
@@ -404,9 +416,8 @@ print("two workers with [1, 2] and [10, 20] send", ring(example), "numbers; both
 assert (example[0] == [11, 22]).all() and (example[1] == [11, 22]).all(), "both have the sum"
 
 # %% [markdown]
-# Four workers, four chunks of one number each. Worker 0 has ones, worker 1 has tens, worker 2
-# hundreds, worker 3 thousands. So the digits of a number say which workers are in it, and 1111 is
-# complete.
+# Four workers, four chunks of one number each. Worker 0 has ones, worker 1 tens, worker 2 hundreds,
+# worker 3 thousands. So the digits say which workers are in a number, and 1111 is complete.
 
 # %%
 workers = [np.full(4, 10**r) for r in range(4)]
@@ -434,8 +445,7 @@ plot.save(d.figure, "23_ring.png")
 
 # %% [markdown]
 # Follow the first chunk of worker 0, 0001. Step 1 adds it to the first chunk of worker 1 (0011),
-# step 2 to that of worker 2 (0111), step 3 to that of worker 3 (1111). In the second half each 1111
-# moves on and replaces what was there.
+# step 2 to that of worker 2 (0111), step 3 to that of worker 3 (1111). Then each 1111 moves on.
 #
 # **The count.** There are 2(N-1) steps, and in each a worker sends a chunk of n/N numbers:
 #
@@ -457,6 +467,14 @@ for N in (2, 4, 8, 64, 1024):
     print(f"{N:7,}{N - 1:20,}{2 * (N - 1) / N:40.3f}")
 assert round(4 * n_gpt1 / 1e6) == 466, "one gradient of GPT-1 is 466 MB"
 
+# %% [markdown]
+# For two workers the ring gains nothing. But **for any N, no worker sends more than two
+# gradients.** What does grow with N is the number of *steps* (exercise 4).
+
+# %% [markdown] tags=["deeper"]
+# ### Drawn, and why not less
+
+# %%
 figure, axes = plot.plt.subplots()
 N_axis = np.arange(1, 17)
 axes.plot(N_axis, N_axis - 1, "o-", color="tab:red", label="into worker 0, if all send to it")
@@ -469,14 +487,15 @@ axes.legend()
 plot.save(figure, "23_cables.png")
 
 # %% [markdown]
-# For two workers the ring gains nothing. But **for any N, no worker sends more than two
-# gradients.** Less than 2(N-1)/N is not possible where workers send to each other (Patarasuk and
-# Yuan prove it). In short: to add N numbers, N-1 of them must be sent at least once, and then the
-# sum must be sent to N-1 workers. That is 2(N-1) n numbers, shared by N cables. (If the network
-# itself adds on the way, half is enough.) What does grow with N is the number of *steps*.
-# For many workers and short vectors another way is better, with fewer steps: see exercise 4.
+# Less than 2(N-1)/N is not possible where workers send to each other (Patarasuk and Yuan prove it).
+# In short: to add N numbers, N-1 of them must be sent at least once, and then the sum must be sent
+# to N-1 workers. That is 2(N-1) n numbers, shared by N cables. (If the network itself adds on the
+# way, half is enough.)
+
+# %% [markdown] tags=["deeper"]
+# ### The last bits
 #
-# **The last bits.** In a third way every worker sends to every other, and each adds what arrives.
+# In a third way every worker sends to every other, and each adds what arrives.
 # Then N-1 gradients come into each worker, and there is a trap: a sum of floats depends on the
 # order in which it is added.
 
@@ -541,7 +560,8 @@ assert apart(10, own_order=False) == 0, "with one sum for all, they stay equal t
 #
 # Between one worker and four, the last bits differ in any case: other parts, another order. So
 # between different N we require equality to rounding; between the workers of one run, equal bits.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 5. Measure it
 #
 # Now with real processes. `ring_worker.py`, beside this file, is the program that each of them
@@ -744,7 +764,8 @@ plot.save(figure, "23_amdahl.png")
 # the batch grows with N, and a larger batch is another training: fewer updates for the same text.
 # Goyal et al. raise the learning rate in proportion to the batch, after a warm-up, and find that
 # this works up to a certain size.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 6. In the library
 #
 #     mpirun -n 2 minigpt train --data my_text.txt
@@ -791,7 +812,8 @@ assert off(by_library, one_worker) < 1e-12, "two processes compute what one comp
 
 # %% [markdown]
 # Without MPI the same two arguments are used where a batch comes in parts (`--accumulate`).
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 7. Paper and code
 #
 # - **The normalizer.** Goyal et al., section 3, list it among the pitfalls: divide the loss by the
@@ -809,8 +831,19 @@ assert off(by_library, one_worker) < 1e-12, "two processes compute what one comp
 #   over several workers (tensor parallelism), the layers one after the other (pipeline
 #   parallelism), or experts, of which a token needs few. The stages 2 and 3 of ZeRO also divide the
 #   gradients and the weights. None of these is built here.
+
+# %% [markdown]
+# ## 8. To keep
 #
-# ## 8. Exercises
+# - The gradient of a batch is the sum of its parts' gradients, if each part divides by the number
+#   of targets of the whole batch. The mean of the parts' means is the gradient of another loss.
+# - All workers add up the same sum and make the same update, so their weights stay equal without
+#   being sent.
+# - In a ring each worker sends a chunk to its right neighbour, adds for N - 1 steps and copies for
+#   N - 1 steps: for any number of workers less than two gradients are sent by each.
+
+# %% [markdown]
+# ## 9. Exercises
 #
 # 1. `exercises/23_several_workers.py`: each worker keeps Adam's moments for one chunk only, and
 #    sends no more than before. Four small functions; the file judges them.
@@ -820,10 +853,10 @@ assert off(by_library, one_worker) < 1e-12, "two processes compute what one comp
 #    with *each other*?
 # 4. With pencil: N workers, N a power of two, add their vectors by **recursive doubling**. In step
 #    k, worker r and worker r XOR 2^k send each other all they have, and both add. How many steps
-#    are there, and how many numbers does each worker send? A step takes the time L (latency), and
-#    a number the time w. For which n is this faster than the ring?
+#    are there, and how many numbers does each worker send? If a step takes the time L (latency)
+#    and a number the time w: for which n is this faster than the ring?
 # 5. Section 3 measured noise over masks. What is the correlation of two workers' gradients if the
 #    texts begin with the same 24 letters? Guess first; then change `different` and run the cells.
 
 # %%
-print(f"lesson 23: every check is happy (two halves and the whole agree to {own_rows:.0e})")
+print(f"lesson 23: every check is happy (two halves and the whole: {off(added, whole):.0e} apart)")
