@@ -52,9 +52,9 @@ assert round(4 * HEADS * 1024**2 / MB) == 604, "604 MB for one text of 1,024 pos
 # %% [markdown]
 # One number for each row is what this lesson will keep instead of the table.
 #
-# There is one difficulty. Softmax divides by the sum of a whole row, and to be safe it first
-# subtracts the largest score of the whole row (lesson 02). A tile knows only a part of the row.
-# How can we begin before we know the largest score?
+# There is one difficulty. Softmax divides by the sum of a whole row, and first subtracts the
+# largest score of the whole row (lesson 02). A tile knows only a part of the row. How can we begin
+# before we know the largest score?
 
 # %% [markdown]
 # ## 2. The online softmax: correct what was computed too early
@@ -102,8 +102,8 @@ assert math.isclose(o / z, whole_row, rel_tol=1e-14), "the same, without the who
 
 # %% [markdown]
 # Read the column `rescale`. In the second tile no score is larger than 2, so the factor is 1. The
-# third tile brings the score 5. All that was summed before is multiplied by $e^{-3}$ = 0.0498. At
-# the end o / z is exactly the weighted average of lesson 03.
+# third tile brings the score 5: all that was summed before is multiplied by $e^{-3}$ = 0.0498. The
+# last o / z is the weighted average of lesson 03.
 
 # %% [markdown] tags=["deeper"]
 # ### The largest score so far, drawn
