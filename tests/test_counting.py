@@ -92,9 +92,17 @@ def test_mistakes_of_a_kernel_are_found(line, said):
     x, out = np.random.default_rng(0).normal(size=(2, 100)).astype(np.float32)
     with pytest.raises(AssertionError, match=said):
         kernel.run(source, "add_one", 4, 32, out, x, 1.0, 100)
+    assert said in kernel.mistake(source, "add_one", 4, 32, out, x, 1.0, 100)
 
 
-def test_without_a_gpu_and_without_a_player_one_line_says_so(monkeypatch, tmp_path):
+@needs_a_player
+def test_a_right_kernel_has_no_mistake():
+    x, out = np.arange(10, dtype=np.float32), np.zeros(10, np.float32)
+    assert kernel.mistake(ADD_ONE, "add_one", 3, 4, out, x, 1.5, 10) == ""
+    assert kernel.ran(ADD_ONE, "add_one", 3, 4, out, x, 2.5, 10) and np.array_equal(out, x + 2.5)
+
+
+def test_without_a_gpu_and_without_a_player_one_line_says_so(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(kernel, "PLAYER", tmp_path / "cuda_on_cpu.py")
     monkeypatch.setattr(gpu, "cuda_problem", lambda: "no GPU")
     kernel.problem.cache_clear()
@@ -102,6 +110,9 @@ def test_without_a_gpu_and_without_a_player_one_line_says_so(monkeypatch, tmp_pa
         assert kernel.place() == "nowhere"
         with pytest.raises(InputError, match="no kernel can be run here: .*copy of the repository"):
             kernel.run(ADD_ONE, "add_one", 1, 4)
+        assert kernel.mistake(ADD_ONE, "add_one", 1, 4) == "not checked"
+        assert not kernel.ran(ADD_ONE, "add_one", 1, 4)
+        assert capsys.readouterr().out.startswith("not run: no GPU, and no tests/cuda_on_cpu.py")
     finally:
         kernel.problem.cache_clear()
 

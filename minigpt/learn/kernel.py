@@ -2,6 +2,8 @@
 
     problem = kernel.problem()                # None, or why no kernel can be run here
     kernel.run(SOURCE, "gelu", grid, block, out, x, n)
+    if kernel.ran(SOURCE, "gelu", grid, block, out, x, n):          # the same; one line where it cannot be run
+    kernel.mistake(SOURCE, "gelu", grid, block, out, x, n)          # what the processor finds wrong with it
 
 The processor plays every thread of a grid. It comes from the tests of the repository, tests/cuda_on_cpu.py: it runs
 each launch twice, with the threads in two sequences, and finds races and addresses outside of arrays.
@@ -57,6 +59,29 @@ def run(source: str, name: str, grid: int | tuple[int, int], block: int | tuple[
         _run_on_gpu(source, name, (*blocks, 1), (*sizes, 1), values)
     else:
         _compiled(source).get_function(name)((*blocks, 1), (*sizes, 1), values)
+
+
+def ran(source: str, name: str, grid: int | tuple[int, int], block: int | tuple[int, int], *arguments) -> bool:
+    """Run a kernel as `run` does. Where no kernel can be run, print one line that says why not, and return False."""
+    if why_not := problem():
+        print(f"not run: {why_not}")
+        return False
+    run(source, name, grid, block, *arguments)
+    return True
+
+
+def mistake(source: str, name: str, grid: int | tuple[int, int], block: int | tuple[int, int], *arguments) -> str:
+    """What the processor that plays a kernel finds wrong with it; "" if nothing.
+
+    A GPU does not check anything, and is not given the kernel: then, and where no kernel can be run, "not checked".
+    """
+    if place() != "processor":
+        return "not checked"
+    try:
+        run(source, name, grid, block, *arguments)
+    except AssertionError as error:
+        return str(error)
+    return ""
 
 
 def _checked(source: str, name: str, arguments: tuple) -> list:
