@@ -10,11 +10,11 @@ from minigpt import ops
 from minigpt.learn.museum.model import ModelOfFunctions
 from minigpt.learn.museum.source import WHOLE_MODEL
 from minigpt.learn.verse import VOCABULARY, Training
+from minigpt.models.family.llama import Llama, LlamaConfig
 from minigpt.models.family.t5 import T5, T5Config
 from minigpt.models.gpt1 import GPT1Config
 from minigpt.models.gpt2 import GPT2, GPT2Config
 from minigpt.models.lstm import LSTM, LSTMConfig
-from minigpt.ops import reference
 
 STEPS, CONTEXT, WIDTH, DROPOUT = 120, 10, 24, 0.1
 TRAINING = Training(steps=STEPS, batch=4, context=CONTEXT, rate=1e-2, warmup=10)
@@ -23,6 +23,7 @@ AGREES = 1e-6  # relative difference of two curves that are the same but for rou
 CERTAIN = 4.0  # the logit of the right answer of a teacher; all others are 0
 TEMPERATURE = 2.0
 OF_T5 = ("rmsnorm", "cross_attention")
+OF_LLAMA = ("rope", "gated_mlp")
 IN_PLACE_OF_GELU = ("gelu_exact", "relu", "silu")
 
 
@@ -47,6 +48,8 @@ def shown_by(op: str) -> str:
     """The name of the small model that shows a mistake in this operation."""
     if op in OF_T5:
         return "T5"
+    if op in OF_LLAMA:
+        return "LLaMA"
     if op == WHOLE_MODEL:
         return "GPT-1"
     return "LSTM" if op == "lstm" else "GPT-2"
@@ -77,6 +80,8 @@ def _model(op: str, file: Any, vocab_size: int):
         return LSTM(LSTMConfig(**sizes), seed=0, dtype=np.float64)
     if op in OF_T5:
         return T5(T5Config(**sizes, n_head=2, d_kv=WIDTH // 2, d_ff=4 * WIDTH), seed=0, dtype=np.float64)
+    if op in OF_LLAMA:  # half of a head's columns turn
+        return Llama(LlamaConfig(**sizes, n_head=2, n_inner=4 * WIDTH, rotary_share=0.5), seed=0, dtype=np.float64)
     return GPT2(GPT2Config(**sizes, **rates, n_head=2), seed=0, dtype=np.float64)
 
 
@@ -99,35 +104,14 @@ def _in_use(op: str, file: Any) -> Any:
     forward, backward = getattr(file, f"{op}_forward"), getattr(file, f"{op}_backward")
     if op in IN_PLACE_OF_GELU:
         return types.SimpleNamespace(gelu_forward=forward, gelu_backward=backward)
-    if op == "gated_mlp":
-        pairs = _gated_by_itself(forward, backward)
-        return types.SimpleNamespace(mlp_forward=pairs[0], mlp_backward=pairs[1])
     if op == "softmax":
         pairs = _attention_with(forward, backward)
-        return types.SimpleNamespace(attention_forward=pairs[0], attention_backward=pairs[1])
-    if op == "rope":
-        pairs = _attention_that_turns(forward, backward)
         return types.SimpleNamespace(attention_forward=pairs[0], attention_backward=pairs[1])
     if op in ("soft_cross_entropy", "cosine_loss"):
         inside = _taught_by_logits if op == "soft_cross_entropy" else _pointing_at_words
         pairs = inside(forward, backward)
         return types.SimpleNamespace(linear_cross_entropy_forward=pairs[0], linear_cross_entropy_backward=pairs[1])
     return types.SimpleNamespace(**{f"{op}_forward": forward, f"{op}_backward": backward})
-
-
-def _gated_by_itself(gated_forward, gated_backward):
-    """An MLP whose first matrix is both that of the gate and that of what it gates."""
-
-    def forward(x, w1, b1, w2, b2, *, activation="gelu", grad=True):
-        out, cache = gated_forward(x, w1, w1, w2)
-        return out, (cache, 0 * b1, 0 * b2)
-
-    def backward(dout, cache):
-        cache, db1, db2 = cache
-        dx, dw_gate, dw_up, dw_down = gated_backward(dout, cache)
-        return dx, dw_gate + dw_up, db1, dw_down, db2
-
-    return forward, backward
 
 
 def _attention_with(softmax_forward, softmax_backward):
@@ -143,33 +127,6 @@ def _attention_with(softmax_forward, softmax_backward):
         q, k, v, p, scale, cache = cache
         ds = softmax_backward(dout @ v.swapaxes(-1, -2), cache) * scale
         return ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ dout
-
-    return forward, backward
-
-
-def _attention_that_turns(rope_forward, rope_backward):
-    """Causal attention whose queries and keys are turned by their place first."""
-
-    def turned(x):
-        size = x.shape[-1] // 4  # half of the columns of a head
-        angles = np.arange(x.shape[-2])[:, None] / 10.0 ** np.arange(size)
-        heads = x.swapaxes(1, 2)
-        out, cache = rope_forward(heads, cos=np.cos(angles).astype(x.dtype), sin=np.sin(angles).astype(x.dtype))
-        return out.swapaxes(1, 2), cache
-
-    def back(dx, cache):
-        return rope_backward(dx.swapaxes(1, 2), cache).swapaxes(1, 2)
-
-    def forward(q, k, v, bias=None, **constants):
-        q, of_q = turned(q)
-        k, of_k = turned(k)
-        out, cache = reference.attention_forward(q, k, v, bias, **constants)
-        return out, (of_q, of_k, cache)
-
-    def backward(dout, cache):
-        of_q, of_k, cache = cache
-        dq, dk, dv, _ = reference.attention_backward(dout, cache)
-        return back(dq, of_q), back(dk, of_k), dv
 
     return forward, backward
 
