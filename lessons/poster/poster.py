@@ -349,12 +349,17 @@ def columns(text: str) -> int:
 def write(language: str, path: Path) -> None:
     """Draw the poster of a language into a file. Raises InputError where no font has its letters."""
     find_font(language)
+    poster = Poster(Followed(), words(language))
+    save(poster.figure, path, poster.said["title"])
+
+
+def save(figure, path: Path, title: str) -> None:
+    """Write a page of vectors, and close the figure."""
     for noisy in ("fontTools", "matplotlib.font_manager"):  # about parts of a font that are left out, and its weights
         logging.getLogger(noisy).setLevel(logging.ERROR)
     with plot.plt.rc_context({"pdf.fonttype": 42, "savefig.dpi": 100}):
-        poster = Poster(Followed(), words(language))
-        poster.figure.savefig(path, bbox_inches=None, metadata={"CreationDate": None, "Title": poster.said["title"]})
-        plot.plt.close(poster.figure)
+        figure.savefig(path, bbox_inches=None, metadata={"CreationDate": None, "Title": title})
+    plot.plt.close(figure)
 
 
 def main() -> int:

@@ -172,6 +172,7 @@ def relabel(folder: Path) -> None:
 def build(settings: argparse.Namespace, clock: Clock) -> None:
     """All steps; the old site stays until the last one."""
     import book
+    import card
     import landing
     import poster
     from translation import translated
@@ -200,6 +201,7 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
                 relabel(place)
             book.write(its_notebooks, place, language)
             poster.write(language, place / "poster.pdf")
+            card.write(place / "card.pdf")
             landing.write(source, place, language)
         (built / MARK).write_text(MARK_TEXT, encoding="utf-8", newline="\n")
         replace(built, settings.out)
