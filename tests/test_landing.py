@@ -84,7 +84,8 @@ def site(tmp_path_factory) -> Path:
     lessons = [f"lessons/{file}.html" for file, *_ in landing.lessons()]
     for static in ("_static", "ko/_static"):
         (folder / static).mkdir(parents=True)
-        (folder / static / "progress.js").touch()
+        for file in ("progress.js", "hangul.css"):
+            (folder / static / file).touch()
     for page in [*pages, *lessons, *(f"ko/{lesson}" for lesson in lessons[:10])]:
         path = folder / page
         path.parent.mkdir(parents=True, exist_ok=True)

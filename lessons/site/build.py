@@ -34,6 +34,7 @@ MARK = "built-by-minigpt.txt"  # in a built site: such a folder may be replaced
 MARK_TEXT = "python lessons/site/build.py has written this folder. It replaces all of it when it runs again.\n"
 NEEDED = (
     "sphinx", "myst_nb", "jupytext", "jupyter_cache", "nbclient", "ipykernel", "furo", "bs4", "koreanize_matplotlib",
+    "brotli",
 )  # fmt: skip
 
 
@@ -173,6 +174,7 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
     """All steps; the old site stays until the last one."""
     import book
     import card
+    import fonts
     import landing
     import poster
     from translation import translated
@@ -203,6 +205,7 @@ def build(settings: argparse.Namespace, clock: Clock) -> None:
             poster.write(language, place / "poster.pdf")
             card.write(place / "card.pdf")
             landing.write(source, place, language)
+        fonts.write(built)
         (built / MARK).write_text(MARK_TEXT, encoding="utf-8", newline="\n")
         replace(built, settings.out)
 

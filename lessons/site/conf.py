@@ -32,7 +32,7 @@ highlight_language = "none"
 
 html_theme = "furo"
 html_static_path = ["static"]
-html_css_files = ["site.css", ("print.css", {"media": "print"})]
+html_css_files = ["hangul.css", "site.css", ("print.css", {"media": "print"})]
 html_js_files = ["folds.js", ("progress.js", course.progress(LANGUAGE))]
 html_show_sphinx = False
 html_show_copyright = False
