@@ -364,6 +364,27 @@ def test_a_cell_that_cannot_run_again_is_named(tmp_path):
         lessons.Runner(tmp_path, again=True).run(path)
 
 
+DRAWS = """
+# %%
+from minigpt import plot
+figure, axes = plot.plt.subplots()
+axes.set_title("$x$")
+path = plot.save(figure, "98_small.png")
+runs.append(path.stat().st_mtime_ns)
+assert len(set(runs[-2:])) == 1 or len(runs) == 2, "painted again"
+"""
+
+
+def test_a_picture_is_laid_out_again_and_not_painted(tmp_path):
+    lessons = part("lessons")
+    ran = lessons.Runner(tmp_path, again=True).run(small_lesson(tmp_path, COUNTS + DRAWS))
+    assert any("image/png" in output.get("data", {}) for output in ran.notebook.cells[-1].outputs)
+    assert ran.again == [1, 2, 3, 4] and len(ran.notebook.cells) == 5
+    unreadable = DRAWS.replace('"$x$"', r'"$x$" if len(runs) == 1 else r"$\frac$"')
+    with pytest.raises(lessons.LessonFailed, match="cell 4 .*: when it runs again: ValueError"):
+        lessons.Runner(tmp_path, again=True).run(small_lesson(tmp_path, COUNTS + unreadable))
+
+
 def test_a_cell_that_takes_long_does_not_run_again(tmp_path, monkeypatch):
     lessons = part("lessons")
     monkeypatch.setattr(lessons, "LONG", -1.0)

@@ -38,6 +38,12 @@ LIBRARIES = ("numpy", "matplotlib", "regex", "safetensors", "ipykernel")
 LIMIT = 900  # seconds for one cell
 LONG = 1.5  # seconds of processors: a cell that needs more does not run again
 KEPT = 3  # folders of the cache
+LAID_OUT = """exec('''
+import sys
+if plot := sys.modules.get("minigpt.plot"):
+    plot._write = lambda figure, path: figure.draw_without_rendering()
+    plot._notebook = lambda: None
+''', {})"""  # pictures are laid out, and not painted: that is most of the time of quick cells
 DIGEST = re.compile("[0-9a-f]{12}")  # the name of such a folder
 DRAWN = "drawn"  # beside them: what lessons write, pictures above all
 os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # the kernel of this Python, not one of the user's
@@ -182,6 +188,9 @@ class Runner:
 
     def run_again(self, client: NotebookClient, path: Path, numbers: list[int]) -> None:
         """Run these cells twice more, from the last to the first. What they showed at first stays."""
+        client.nb.cells.append(nbformat.v4.new_code_cell(LAID_OUT))
+        client.execute_cell(client.nb.cells[-1], len(client.nb.cells) - 1)
+        client.nb.cells.pop()
         for number in reversed(numbers):
             shown = copy.deepcopy(client.nb.cells[number])
             for _ in range(2):
