@@ -307,6 +307,7 @@ assert longer == {"nano": "launches", "small": "arithmetic"}, "the small model w
 
 # %% [markdown]
 # For GPT-2 small the launches are hidden behind the arithmetic, which takes 50 times as long.
+# (Lesson 22 has one more way to have fewer launches, recorded graphs.)
 
 # %% [markdown]
 # ## 4. Memory: the roofline

@@ -1,40 +1,408 @@
 # %% [markdown]
-# # Lesson 22: recorded graphs and sixteen bits
+# # Lesson 22: sixteen bits, and recorded graphs
 #
-# You will see two ways to make a training step shorter without changing the model: all launches of
-# a step recorded as one, and numbers of half the size. You will build a small recorder, and find
-# two mistakes that repeat old numbers without any error message. Then you will round numbers to
-# bfloat16 and tf32 by hand, and measure what the rounding costs: in a sum, in a product, and in a
-# training.
+# You will round numbers to 16 bits by hand, and measure what the rounding costs: in a sum, and in a
+# training, where it stops the learning without any error message. You will see which numbers of a
+# training may be short, and which may not. In a deeper part all launches of a step are recorded as
+# one.
 #
-# Reading: 45 minutes. Running: 4 to 12 seconds. Before it: lessons 09 (Adam), 17 (numbers of 16
-# bits), 20 (launches and the roofline) and 21 (kernels).
+# Reading: 25 minutes for the core, 80 minutes for all of it. Running: 6 to 20 seconds. Before it:
+# lessons 09 (Adam), 17 (numbers of 16 bits), 20 (launches and the roofline) and 21 (kernels).
 #
 # Papers: Micikevicius et al. 2018 (arXiv 1710.03740), section 3: mixed precision. Kalamkar et al.
 # 2019 (arXiv 1905.12322): training in bfloat16.
 #
-# **Nothing here has been run on a GPU.** Launches are counted, times are computed from the assumed
-# 5 microseconds for a launch (lesson 20), and rounding is done by NumPy.
+# **Nothing here has been run on a GPU.** Rounding is done by NumPy. Launches are counted, and times
+# are computed from the assumed 5 microseconds for a launch (lesson 20).
 
 # %% [markdown]
-# ## 1. Why: launches that repeat
+# ## 1. Why: half the bytes, and a weight that never changes
 #
-# A training step of a small model waits for launches, not for arithmetic (lesson 20). But every
-# step makes the same launches: the same kernels, on arrays of the same shapes. So a GPU can record
-# the launches of one step as a list, and run the whole list by a single launch. CUDA calls the
-# list a **CUDA graph**. Here are 12 kernels of 2 microseconds each, with launches of 5
-# microseconds. (We assume that the launch of the graph takes 5 microseconds too.)
+# Most operations of a GPT wait for memory (lesson 20). Numbers of 16 bits in place of 32 are moved
+# in half the time. And *tensor cores*, units of a GPU that multiply matrices of short numbers, are
+# much faster: 989 trillion operations per second on an H100, where its float32 cores make 67.
+#
+# What do we lose? A floating-point number is 1.*fraction* times a power of two. **bfloat16** has 7
+# bits of fraction. So from 1 to 2 its numbers are 1/128 apart, and from 1/2 to 1 they are 1/256
+# apart. The picture shows all numbers near 1, and 0.999: a weight of 1 after an update of 0.001.
 
 # %%
 import numpy as np
 
-from minigpt import ops, plot
+from minigpt import plot
 from minigpt.device.threads import set_threads
-from minigpt.learn.counting import LAUNCH
-from minigpt.models.gpt2 import GPT2, SIZES, GPT2Config
-from minigpt.nn import optim
 
 set_threads(1)  # small arrays: a second thread would only be in the way
+figure, axes = plot.plt.subplots(figsize=(9, 3))
+for row, (kind, bits) in enumerate({"bfloat16": 7, "float16": 10}.items()):
+    below = 1 - np.arange(2 ** (bits - 6) + 1) / 2 ** (bits + 1)
+    above = 1 + np.arange(2 ** (bits - 7) + 1) / 2**bits
+    near = np.concatenate([below, above])
+    axes.plot(near, np.full(len(near), row), "|", markersize=24, label=kind)
+    print(f"{kind}: the numbers next to 1 are {below[1]:.5f} and {above[1]:.5f}")
+axes.axvline(0.999, color="tab:red")
+axes.text(0.9989, 0.5, "0.999", color="tab:red", ha="right")
+axes.set(yticks=(0, 1), yticklabels=("bfloat16", "float16"), ylim=(-0.5, 1.5))
+axes.set_title("All numbers near 1")
+plot.save(figure, "22_near_one.png")
+
+# %% [markdown]
+# In bfloat16, 0.999 lies nearer to 1 than to the next number, so it is rounded to 1. **A weight of
+# 1 never changes if its updates are 0.001**, however many there are. So which numbers of a training
+# may have 16 bits?
+
+# %% [markdown]
+# ## 2. Rounding
+#
+# | | bits of exponent | bits of fraction |
+# |---|---|---|
+# | float32 | 8 | 23 |
+# | tf32 | 8 | 10 |
+# | bfloat16 | 8 | 7 |
+# | float16 | 5 | 10 |
+#
+# Lesson 17 read files of float16 and bfloat16. **tf32** lives only inside the tensor cores: the
+# arrays stay float32, and the factors of a product are rounded when they are read.
+#
+# bfloat16 is the upper half of a float32. So we round by its bits: to the nearest number, and of
+# two that are equally near to the one whose last bit is 0. (To let a carry do it, we add just under
+# half a step, and cut.)
+
+# %%
+FRACTION = {"float32": 23, "tf32": 10, "bfloat16": 7}  # bits; all three have 8 bits of exponent
+
+
+def rounded(x, kind):
+    """To float32, tf32, bfloat16 or float16, kept in an array of float32."""
+    x = np.asarray(x, np.float32)
+    if kind == "float16":
+        with np.errstate(over="ignore"):
+            return x.astype(np.float16).astype(np.float32)
+    cut = 23 - FRACTION[kind]  # bits that go
+    if not cut:
+        return x
+    bits = x.view(np.uint32)
+    last = bits >> cut & 1  # the last bit that stays: a tie goes up where it is 1
+    up = bits + np.uint32(2 ** (cut - 1) - 1) + last
+    return (up >> cut << cut).astype(np.uint32).view(np.float32)
+
+
+print("2/3 in bfloat16:", float(rounded(2 / 3, "bfloat16")), "= 171/256")
+assert rounded(2 / 3, "bfloat16") == 171 / 256, "8 binary digits"
+assert rounded(0.999, "bfloat16") == 1, "as in the picture"
+
+# %% [markdown] tags=["deeper"]
+# ### Ties, bit by bit
+
+# %%
+def fraction_bits(x):
+    """The 23 bits behind the point of a number from 1 to 2; a bar stands where bfloat16 cuts."""
+    bits = f"{int(np.float32(x).view(np.uint32)) & 0x7FFFFF:023b}"
+    return f"1.{bits[:7]} | {bits[7:]}"
+
+
+for part in (1, 2, 3, 6):
+    x = 1 + part / 512
+    short = rounded(x, "bfloat16")
+    print(f"1 + {part}/512 = {fraction_bits(x)}   to 1 + {512 * (float(short) - 1):.0f}/512")
+assert rounded(1 + 2 / 512, "bfloat16") == 1, "a tie: down, to the even one"
+assert rounded(1 + 6 / 512, "bfloat16") == 1 + 8 / 512, "a tie: up, to the even one"
+
+# %% [markdown]
+# ### Four numbers in four formats
+
+# %%
+import math
+
+print("format      pi           1e-8         70,000       256 + 1")
+for kind in ("float32", "tf32", "float16", "bfloat16"):
+    some = [f"{rounded(x, kind):<10.7g}" for x in (math.pi, 1e-8, 70_000, 257)]
+    print(f"{kind:9}   {'   '.join(some)}")
+assert rounded(257, "bfloat16") == 256 and rounded(259, "bfloat16") == 260, "ties to the even one"
+assert rounded(70_000, "float16") == math.inf and rounded(1e-8, "float16") == 0, "its two ends"
+
+# %% [markdown]
+# bfloat16 and tf32 keep the whole range of float32. float16 has 8 times finer steps than bfloat16,
+# but its largest number is 65,504, and below 3e-8 it knows only 0.
+
+# %% [markdown] tags=["deeper"]
+# ### The error, over the size of the number
+
+# %%
+COLORS = {"float32": "tab:red", "tf32": "tab:green", "bfloat16": "tab:blue"}
+COLORS["float16"] = "tab:orange"
+figure, axes = plot.plt.subplots(figsize=(8.6, 4.6))
+sizes = np.geomspace(1e-9, 1e6, 4000)
+for kind, style in (("bfloat16", "-"), ("float16", "-"), ("tf32", "--"), ("float32", "-")):
+    error = np.abs(rounded(sizes, kind).astype(float) - sizes) / sizes
+    worst_near = [error[i : i + 40].max() for i in range(0, 4000, 40)]
+    shown = np.minimum(worst_near, 1)
+    axes.loglog(sizes[::40], shown, style, color=COLORS[kind], label=kind, linewidth=2)
+axes.set(title="The largest relative error of rounding", xlabel="size of the number")
+axes.set(ylabel="relative error", ylim=(1e-8, 40))
+axes.legend(loc="upper center", ncols=4, fontsize="small")
+plot.save(figure, "22_formats.png")
+assert rounded(2.9e-8, "float16") == 0 < rounded(3.1e-8, "float16"), "below 3e-8 only 0"
+assert rounded(65_519, "float16") == 65_504 and rounded(65_520, "float16") == math.inf, "the end"
+numbers = np.random.default_rng(2).normal(size=1000).astype(np.float32)
+assert np.array_equal(rounded(numbers, "tf32"), rounded(numbers, "float16")), "10 bits each"
+print("above 65,519 float16 has only infinity, and below 3e-8 only 0: both count as an error of 1")
+
+# %% [markdown]
+# ## 3. What rounding costs in a sum
+#
+# Add 1 a thousand times, and round the sum each time. Then subtract 0.001 from 1 a thousand times.
+# What will bfloat16 give?
+
+# %%
+def repeat(kind, start, change, times=1000):
+    x = rounded(start, kind)
+    for _ in range(times):
+        x = rounded(x + np.float32(change), kind)
+    return float(x)
+
+
+print("format     0 + 1, 1,000 times   1 - 0.001, 1,000 times")
+for kind in ("float32", "float16", "bfloat16"):
+    print(f"{kind:8} {repeat(kind, 0, 1):20.0f} {repeat(kind, 1, -0.001):24.4f}")
+assert repeat("bfloat16", 0, 1) == 256, "257 lies in the middle of 256 and 258"
+assert repeat("bfloat16", 1, -0.001) == 1, "0.999 lies nearer to 1 than to 1 - 1/256"
+
+# %% [markdown]
+# The sum of ones ends at 256. One rounding makes a relative error of at most 1/256, and so it is
+# for a factor of a product. But a sum is rounded again and again, and where its terms are smaller
+# than half a step, *all* of them are lost. So the rule is: **16 bits for what is multiplied,
+# float32 for what is summed.** And a weight is the sum of all its updates.
+
+# %% [markdown] tags=["deeper"]
+# ### In a product of matrices
+#
+# out = a @ b with K terms for each number of out. We model a tensor core: it gets rounded
+# *factors*, and adds in float32. (A real one may round otherwise while it adds.) Compare with
+# rounding the sum as well, for random factors of mean 0, and of mean 1:
+
+# %%
+def product_error(terms, kind, round_sum, mean=0):
+    """The relative error of products of `terms` terms, root mean square."""
+    draw = np.random.default_rng(3)
+    a, b = draw.standard_normal((2, terms, 300), dtype=np.float32) + np.float32(mean)
+    exact = (a.astype(float) * b).sum(axis=0)
+    a, b = rounded(a, kind), rounded(b, kind)
+    total = np.zeros(300, np.float32)
+    for row in range(terms):
+        total = total + a[row] * b[row]
+        if round_sum:
+            total = rounded(total, kind)
+    return math.sqrt(((total - exact) ** 2).mean() / (exact**2).mean())
+
+
+print(f"one bfloat16 factor times another: an error of {product_error(1, 'bfloat16', False):.1e}")
+
+# %%
+TERMS = (16, 64, 256, 1024)
+cases = (("float32", False), ("tf32", False), ("bfloat16", False), ("bfloat16", True))
+errors = {case: [product_error(k, *case) for k in TERMS] for case in cases}
+of_mean_1 = {case: [product_error(k, *case, mean=1) for k in TERMS] for case in cases[2:]}
+print("factors           sum       " + " ".join(f"K = {k:<7}" for k in TERMS))
+for mean, rows in enumerate((errors, of_mean_1)):
+    for (kind, round_sum), found in rows.items():
+        print(f"{kind:8}, mean {mean}  {'rounded' if round_sum else 'float32'}   ", end="")
+        print(" ".join(f"{error:<11.1e}" for error in found))
+fell, grew = (found[3] / found[0] for found in of_mean_1.values())
+assert fell < 0.3 and grew > 4, "mean 1: rounded factors matter less and less, rounded sums more"
+assert errors["bfloat16", True][3] > 4 * errors["bfloat16", False][3], "the sum is what suffers"
+
+# %%
+figure, axes = plot.plt.subplots(figsize=(8, 4.4))
+for (kind, round_sum), found in errors.items():
+    name = f"{kind}, sum {'rounded too' if round_sum else 'in float32'}"
+    axes.loglog(TERMS, found, "o--" if round_sum else "o-", color=COLORS[kind], label=name)
+axes.set_xticks(TERMS, [str(k) for k in TERMS])
+axes.set_xticks([], minor=True)
+axes.set(title="Error of a product with K terms (mean 0)", xlabel="K", ylabel="relative error")
+axes.set(ylim=(1e-8, 300))
+axes.legend(loc="upper center", fontsize="small", ncols=2)
+plot.save(figure, "22_products.png")
+growth = {case: found[3] / found[0] for case, found in errors.items()}
+print(f"from K = 16 to 1,024: x {growth['bfloat16', False]:.1f} with the sum in float32,", end=" ")
+print(f"x {growth['bfloat16', True]:.1f} with the sum rounded")
+assert growth["bfloat16", False] < 1.3 < growth["bfloat16", True], "rounded factors: no growth"
+
+# %% [markdown]
+# With rounded factors of mean 0 the relative error does not grow with K: error and sum both grow as
+# the root of K. With mean 1 the sum grows as K, so the relative error falls. With a rounded sum it
+# grows in both cases.
+
+# %% [markdown]
+# ## 4. What rounding costs in a training
+#
+# A linear map learns 64 weights by gradient descent with a small learning rate, three times:
+#
+# - all in **float32**;
+# - with **rounded weights**: they are rounded to bfloat16 after each update;
+# - with **mixed precision**: the forward and the backward pass use a rounded copy w, and the update
+#   goes to *master weights* in float32.
+#
+# The gradient of the mean squared error is $dw = \frac{2}{N} x^\top (x w - y)$. (Only weights are
+# rounded here, not x and the gradients.)
+
+# %%
+def learn(way, steps=2000, rate=0.004, noise=0):
+    """The losses; of the last update: the weights before it, its parts, the weights after it."""
+    draw = np.random.default_rng(4)
+    x = draw.standard_normal((128, 64), dtype=np.float32)
+    y = x @ draw.standard_normal((64, 1), dtype=np.float32)
+    y = y + noise * draw.standard_normal((128, 1), dtype=np.float32)
+    master, losses = np.zeros((64, 1), np.float32), []
+    for _ in range(steps):
+        before = master
+        w = master if way == "float32" else rounded(master, "bfloat16")
+        error = x @ w - y
+        losses.append(float((error * error).mean()))
+        dw = 2 * x.T @ error / len(x)
+        update = np.float32(rate) * dw
+        master = before - update
+        if way == "rounded weights":
+            master = rounded(master, "bfloat16")
+    return losses, before, update, master
+
+
+fast_start = learn("float32", steps=50)[0]
+print(f"float32: loss {fast_start[0]:.1f} at the start, {fast_start[-1]:.1f} after 50 updates")
+
+# %%
+results = {way: learn(way) for way in ("float32", "mixed precision", "rounded weights")}
+figure, axes = plot.plt.subplots(figsize=(8, 4.4))
+for (way, (losses, *_)), style in zip(results.items(), ("-", "--", "-"), strict=True):
+    axes.semilogy(losses, style, label=way, linewidth=2)
+axes.set(title="Where the weights are rounded", xlabel="update", ylabel="loss")
+axes.legend(loc="lower left")
+plot.save(figure, "22_training.png")
+ends, moved = {}, {}
+for way, (losses, before, _, after) in results.items():
+    ends[way], moved[way] = losses[-1], int((after != before).sum())
+    print(f"{way:15}   loss {ends[way]:9.6f}   moved by the last update: {moved[way]} of 64")
+assert ends["rounded weights"] > 100 * ends["mixed precision"], "rounded weights stop learning"
+assert moved["rounded weights"] == 0 < moved["mixed precision"], "no weight moves any more"
+
+# %% [markdown]
+# The curve with rounded weights stops at a loss of 4, without any error message: each change is now
+# smaller than half a step of bfloat16, and no weight moves. The curve of mixed precision is that of
+# float32. The master weights are the only difference between the two, so they are the cause. That
+# is why a training "in bfloat16" keeps its weights in float32.
+
+# %% [markdown] tags=["deeper"]
+# ### Half a step, and noise
+#
+# Is the last update really smaller than half a step? `frexp` writes a weight as f 2^e with f from
+# 1/2 to 1. 8 digits of it stay, so the steps are 2^(e - 8). And how much of the factor between the
+# two losses belongs to these data? Without noise in y the loss can fall to 0.
+
+# %%
+_, before, update, _ = results["rounded weights"]
+half_step = 2.0 ** (np.frexp(before)[1] - 8) / 2
+largest = float((np.abs(update) / half_step).max())
+print(f"rounded weights: the largest part of the last update is {largest:.3f} of half a step")
+assert 0.9 < largest < 1, "the last update is rounded away"
+noisy = {way: learn(way, noise=1)[0][-1] for way in ("mixed precision", "rounded weights")}
+print("with noise in y:", ", ".join(f"{way} {end:.2f}" for way, end in noisy.items()))
+assert noisy["rounded weights"] > noisy["mixed precision"] + 3, "the difference stays"
+
+# %% [markdown]
+# With noise the factor is 7 and not hundreds, but the *difference* is still 4.
+
+# %% [markdown] tags=["deeper"]
+# ### The same in a GPT
+#
+# Is a transformer hit as hard? A small GPT-2 learns letters of the story world with AdamW, in the
+# same three ways. (Again only weights are rounded.)
+
+# %%
+from minigpt import GPT2, GPT2Config, data
+from minigpt.nn.optim import AdamW
+from minigpt.tokenizer import CharTokenizer
+
+corpus = data.load("stories:400:1")
+letters = CharTokenizer.train(corpus.pieces("train"))
+stream = np.array(letters.encode("".join(corpus.pieces("train"))))
+held_out = stream[-32 * 33 :].reshape(32, 33)  # not trained on
+LITTLE = GPT2Config(vocab_size=letters.vocab_size, n_positions=32, n_embd=32, n_layer=2, n_head=2)
+print(f"{len(stream):,} letters, for example:", letters.decode(stream[:40]))
+
+
+# %%
+def learn_letters(way, seed, steps=300):
+    """The loss of held-out letters, with the weights that the forward pass uses."""
+    model = GPT2(LITTLE, seed=seed)
+    parameters, optimizer = list(model.parameters()), AdamW(model.named_parameters())
+    for step in range(steps):
+        first = np.random.default_rng([seed, step]).integers(len(stream) - 1100, size=16)
+        rows = stream[first[:, None] + np.arange(33)]
+        masters = [parameter.data for parameter in parameters]
+        if way == "mixed precision":
+            for parameter in parameters:
+                parameter.data = rounded(parameter.data, "bfloat16")
+        model.zero_grad()
+        _, cache = model.loss(rows[:, :-1], rows[:, 1:])
+        model.loss_backward(cache)
+        for parameter, master in zip(parameters, masters, strict=True):
+            parameter.data = master
+        optimizer.step(1e-3)
+        for parameter in parameters if way == "rounded weights" else ():
+            parameter.data = rounded(parameter.data, "bfloat16")
+    for parameter in parameters if way != "float32" else ():
+        parameter.data = rounded(parameter.data, "bfloat16")
+    return float(model.loss(held_out[:, :-1], held_out[:, 1:])[0])
+
+
+print(f"float32, 30 updates: {learn_letters('float32', 0, steps=30):.2f}")
+
+# %%
+WAYS = ("float32", "mixed precision", "rounded weights")
+of_gpt = {way: [learn_letters(way, seed) for seed in (0, 1)] for way in WAYS}
+print("held-out loss after 300 updates, two seeds")
+for way, found in of_gpt.items():
+    print(f"{way:15} {found[0]:.3f} {found[1]:.3f}")
+worse = {way: np.subtract(of_gpt[way], of_gpt["float32"]) for way in WAYS[1:]}
+assert np.abs(worse["mixed precision"]).max() < 0.02, "mixed precision: as float32"
+assert worse["rounded weights"].min() > 0.03, "rounded weights: worse, with each seed"
+
+# %% [markdown]
+# Mixed precision is as good as float32. Rounded weights are worse, but this GPT still learns. A
+# guess at the reason: most of its weights are near 0, where the steps of bfloat16 are small.
+
+# %% [markdown]
+# ## 5. float16 needs one thing more
+#
+# Gradients are often small, and below 3e-8 float16 knows only 0. The cure is to multiply the loss
+# by a large number before the backward pass, and to divide the gradients by it afterwards. This is
+# called **loss scaling**. bfloat16 has the range of float32 and needs none.
+
+# %%
+print("gradient      float16     float16, scaled   bfloat16")
+lost = {"plain": 0, "scaled": 0}
+for gradient in np.float32(10) ** np.arange(-10, -3):
+    plain = float(rounded(gradient, "float16"))
+    scaled = float(rounded(gradient * 4096, "float16")) / 4096
+    lost["plain"] += plain == 0
+    lost["scaled"] += scaled == 0
+    short = float(rounded(gradient, "bfloat16"))
+    print(f"{gradient:8.0e} {plain:12.1e} {scaled:15.1e} {short:13.1e}")
+assert lost == {"plain": 3, "scaled": 0}, "scaling saves what float16 would lose"
+
+# %% [markdown] tags=["deeper"]
+# ## 6. Recorded graphs: launches that repeat
+#
+# There is a second way to a shorter step. A training step of a small model waits for launches, not
+# for arithmetic (lesson 20). But every step makes the same launches: the same kernels, on arrays of
+# the same shapes. So a GPU can record the launches of one step as a list, and run the whole list by
+# a single launch. CUDA calls the list a **CUDA graph**. Here are 12 kernels of 2 microseconds each,
+# with launches of 5 microseconds. (We assume that the launch of the graph takes 5 microseconds
+# too.)
+
+# %%
+from minigpt.learn.counting import LAUNCH
+
 LAUNCH_US, KERNEL_US, KERNELS = round(1e6 * LAUNCH), 2, 12
 one_by_one = [(LAUNCH_US * (n + 1), KERNEL_US) for n in range(KERNELS)]
 in_a_graph = [(LAUNCH_US + KERNEL_US * n, KERNEL_US) for n in range(KERNELS)]
@@ -53,12 +421,11 @@ plot.save(figure, "22_graph.png")
 print(", ".join(f"{name}: {length} us" for name, length in took.items()))
 
 # %% [markdown]
-# ## 2. A recorder, and what it repeats
+# ### A recorder, and what it repeats
 #
 # We build a recorder for NumPy. `launch` computes nothing: it puts a function, the array for its
 # result and the arguments on a list. `replay` runs the list. A GPU does the same: it stores
 # *addresses* of arrays, and the *values* of numbers.
-
 
 # %%
 class Graph:
@@ -193,8 +560,8 @@ assert trained["old key"][1] == B * C > trained["right graph"][1], "the same mas
 # 3. **The program reads no result on the way.** While a graph is recorded nothing is computed (the
 #    loss above was still `nan`), so `if loss > 10:` inside a step has no meaning.
 
-# %% [markdown]
-# ## 3. What it saves
+# %% [markdown] tags=["deeper"]
+# ## 7. What a graph saves
 #
 # We count the launches of a training step of nano, as lesson 20 did: by the reference operations
 # and by the library's kernels. For a recorded step we add them up by hand:
@@ -206,36 +573,17 @@ assert trained["old key"][1] == B * C > trained["right graph"][1], "the same mas
 # - 3: clipping and AdamW run outside of it.
 
 # %%
-from minigpt.jobs.pretrain.step import SMALL
-from minigpt.learn.counting import LAUNCHES, Counted, a_gpu_that_does_nothing
-from minigpt.models import costs
+from minigpt import ops
+from minigpt.learn.counting import a_gpu_that_does_nothing, launches_of_a_step
+from minigpt.models.gpt2 import SIZES
 
-NANO = GPT2Config(vocab_size=65, **SIZES["nano"])
-
-
-def launches_of_step(clip_and_update_at_once, config=NANO, shape=(12, 64)):
-    model = GPT2(config, seed=0)
-    for parameter in model.parameters():
-        parameter.data = parameter.data.view(Counted)
-    optimizer = optim.AdamW(model.named_parameters())
-    ids = np.zeros(shape, int).view(Counted)
-    LAUNCHES.clear()
-    loss, cache = model.loss(ids, ids)
-    model.loss_backward(cache)
-    if not clip_and_update_at_once:
-        optim.clip_by_global_norm(model.named_parameters(), None)
-    optimizer.step(1e-3, 1.0 if clip_and_update_at_once else None)
-    return len(LAUNCHES) + 4  # ids and targets to the GPU, the norm and the loss back
-
-
-print(f"nano: {NANO.n_layer} layers, {NANO.n_embd} wide, {NANO.vocab_size} tokens")
-
-# %%
+NANO = GPT2Config(vocab_size=65, **SIZES["nano"])  # 4 layers, 128 wide
+COPIES = 4  # ids and targets to the GPU, the norm and the loss back
 with ops.using("reference"):
-    counts = {"reference": launches_of_step(False)}
+    counts = {"reference": sum(launches_of_a_step(NANO, 12, 64)) + COPIES}
 with a_gpu_that_does_nothing(), ops.using("cuda"):
-    counts["kernels"] = launches_of_step(True)
-counts["recorded"] = 4 + 2 + 1 + 3  # by hand
+    counts["kernels"] = sum(launches_of_a_step(NANO, 12, 64, together=True)) + COPIES
+counts["recorded"] = COPIES + 2 + 1 + 3  # by hand
 print("a step of nano   launches   at 5 us each")
 for name, number in counts.items():
     print(f"{name:14} {number:10,} {number * LAUNCH_US / 1000:11.2f} ms")
@@ -250,10 +598,13 @@ assert counts["kernels"] > 10 * counts["recorded"], "recorded: less than a tenth
 # divide by its number of launches. If a launch costs more than that, the H100 waits.
 
 # %%
+from minigpt.jobs.pretrain.step import SMALL
+from minigpt.models import costs
+
 of_a_token = costs.flops_per_token(GPT2, GPT2Config(**SIZES["small"]))[1]
 NARROW = GPT2Config(**(SIZES["small"] | {"n_embd": 24, "vocab_size": 65}))  # as many launches
 with a_gpu_that_does_nothing(), ops.using("cuda"):
-    of_small = launches_of_step(True, NARROW, (8, 1024))  # lesson 20's 520, and four copies
+    of_small = sum(launches_of_a_step(NARROW, 8, 1024, together=True)) + COPIES  # 520 + 4
 print(f"GPT-2 small: {of_small} launches, at {LAUNCH_US} us {of_small * LAUNCH_US / 1e3:.1f} ms")
 print("texts of 1,024   H100 at half its peak   it waits if a launch costs more than   recorded")
 waits_above = {}
@@ -302,269 +653,12 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 tables = [ops.Key.of(0, step).table(NANO.n_layer + 1, 3) for step in (1, 2)]
 print(f"nano: {tables[0].size} keys for a step; other steps, other keys")
 assert (tables[0] != tables[1]).all(), "another step has other keys"
+# the key of place 1 in layer 4, looked up and computed (a layer has up to three places to drop at)
 by_table = ops.Key(tables[1]).fold(4, 1).seed_bits
 assert by_table == ops.Key.of(0, 2).fold(4, 1).bits, "the table gives the key of a dropout"
 
-# %% [markdown]
-# ## 4. Sixteen bits: which numbers exist
-#
-# The second way: shorter numbers. If memory is the limit (lesson 20), numbers of half the size are
-# moved in half the time. And tensor cores (lesson 21) multiply matrices of short numbers. The peak
-# rates of NVIDIA's data sheets, in trillion operations per second (without the special mode for
-# matrices in which half of the numbers are 0):
-#
-# | | float32 | tf32 | float16 | bfloat16 |
-# |---|---|---|---|---|
-# | T4 | 8.1 | | 65 | |
-# | A100 | 19.5 | 156 | 312 | 312 |
-# | H100 SXM | 67 | 494 | 989 | 989 |
-#
-# Lesson 17 read files of float16 and bfloat16. **tf32** is a third format: the exponent of
-# float32, and the fraction of float16. It lives only inside the tensor cores: the arrays stay
-# float32, and the factors of a product are rounded when they are read. We round by hand, to the
-# nearest number, and of two that are equally near to the one whose last bit is 0:
-
-# %%
-FRACTION = {"float32": 23, "tf32": 10, "bfloat16": 7}  # bits; all three have 8 bits of exponent
-COLORS = {"float32": "tab:red", "tf32": "tab:green", "bfloat16": "tab:blue"}
-COLORS["float16"] = "tab:orange"
-
-
-def rounded(x, kind):
-    """To float32, tf32, bfloat16 or float16, kept in an array of float32."""
-    x = np.asarray(x, np.float32)
-    if kind == "float16":
-        with np.errstate(over="ignore"):
-            return x.astype(np.float16).astype(np.float32)
-    cut = 23 - FRACTION[kind]  # bits that go
-    if not cut:
-        return x
-    bits = x.view(np.uint32)
-    last = bits >> cut & 1  # the last bit that stays: a tie goes up where it is 1
-    # added: just under half a step, and 1 more where the last bit is 1 (a tie goes to the even one)
-    up = bits + np.uint32(2 ** (cut - 1) - 1) + last
-    return (up >> cut << cut).astype(np.uint32).view(np.float32)
-
-
-print("2/3 in bfloat16:", float(rounded(2 / 3, "bfloat16")), "= 171/256")
-assert rounded(2 / 3, "bfloat16") == 171 / 256, "8 binary digits"
-
-# %%
-def fraction_bits(x):
-    """The 23 bits behind the point of a number from 1 to 2; a bar stands where bfloat16 cuts."""
-    bits = f"{int(np.float32(x).view(np.uint32)) & 0x7FFFFF:023b}"
-    return f"1.{bits[:7]} | {bits[7:]}"
-
-
-for part in (1, 2, 3, 6):
-    x = 1 + part / 512
-    short = rounded(x, "bfloat16")
-    print(f"1 + {part}/512 = {fraction_bits(x)}   to 1 + {512 * (float(short) - 1):.0f}/512")
-assert rounded(1 + 2 / 512, "bfloat16") == 1, "a tie: down, to the even one"
-assert rounded(1 + 6 / 512, "bfloat16") == 1 + 8 / 512, "a tie: up, to the even one"
-
-# %%
-import math
-
-print("format      pi           1e-8         70,000       256 + 1   next after 1")
-for kind in ("float32", "tf32", "float16", "bfloat16"):
-    some = [f"{rounded(x, kind):<10.7g}" for x in (math.pi, 1e-8, 70_000, 257)]
-    after = np.unique(rounded(np.linspace(1, 1.02, 200_001), kind))[1] - 1
-    print(f"{kind:9}   {'   '.join(some)}{after:.1e}")
-assert rounded(257, "bfloat16") == 256 and rounded(259, "bfloat16") == 260, "ties to the even one"
-numbers = np.random.default_rng(2).normal(size=1000).astype(np.float32)
-assert np.array_equal(rounded(numbers, "tf32"), rounded(numbers, "float16")), "10 bits each"
-
-# %%
-figure, axes = plot.plt.subplots(figsize=(8.6, 4.6))
-sizes = np.geomspace(1e-9, 1e6, 4000)
-for kind, style in (("bfloat16", "-"), ("float16", "-"), ("tf32", "--"), ("float32", "-")):
-    error = np.abs(rounded(sizes, kind).astype(float) - sizes) / sizes
-    worst_near = [error[i : i + 40].max() for i in range(0, 4000, 40)]
-    shown = np.minimum(worst_near, 1)
-    axes.loglog(sizes[::40], shown, style, color=COLORS[kind], label=kind, linewidth=2)
-axes.set(title="The largest relative error of rounding", xlabel="size of the number")
-axes.set(ylabel="relative error", ylim=(1e-8, 40))
-axes.legend(loc="upper center", ncols=4, fontsize="small")
-plot.save(figure, "22_formats.png")
-assert rounded(2.9e-8, "float16") == 0 < rounded(3.1e-8, "float16"), "below 3e-8 only 0"
-assert rounded(65_519, "float16") == 65_504 and rounded(65_520, "float16") == math.inf, "the end"
-print("above 65,519 float16 has only infinity, and below 3e-8 only 0: both count as an error of 1")
-
-# %% [markdown]
-# bfloat16 and tf32 keep the whole range of float32. float16 has 8 times finer steps than bfloat16,
-# but its largest number is 65,504, and it loses digits below 6e-5.
-
-# %% [markdown]
-# ## 5. What rounding costs
-#
-# **In a sum.** Add 1 a thousand times, and round the sum each time. Then subtract 0.001 from 1 a
-# thousand times, as a small update would:
-
-
-# %%
-def repeat(kind, start, change, times=1000):
-    x = rounded(start, kind)
-    for _ in range(times):
-        x = rounded(x + np.float32(change), kind)
-    return float(x)
-
-
-print("format     0 + 1, 1,000 times   1 - 0.001, 1,000 times")
-for kind in ("float32", "float16", "bfloat16"):
-    print(f"{kind:8} {repeat(kind, 0, 1):20.0f} {repeat(kind, 1, -0.001):24.4f}")
-assert repeat("bfloat16", 0, 1) == 256, "257 lies in the middle of 256 and 258"
-assert repeat("bfloat16", 1, -0.001) == 1, "0.999 lies nearer to 1 than to 1 - 1/256"
-
-# %% [markdown]
-# In bfloat16 a sum of ones ends at 256, and **a weight of 1 never changes if its updates are
-# 0.001.** Below 1 the next number is 1 - 1/256 = 0.996, so every update is rounded away.
-#
-# **In a product.** out = a @ b with K terms for each number of out. We model a tensor core: it gets
-# rounded *factors*, and adds in float32. (A real one may round otherwise while it adds.) Compare
-# with rounding the sum as well, for random factors of mean 0, and of mean 1:
-
-
-# %%
-def product_error(terms, kind, round_sum, mean=0):
-    """The relative error of products of `terms` terms, root mean square."""
-    draw = np.random.default_rng(3)
-    a, b = draw.standard_normal((2, terms, 300), dtype=np.float32) + np.float32(mean)
-    exact = (a.astype(float) * b).sum(axis=0)
-    a, b = rounded(a, kind), rounded(b, kind)
-    total = np.zeros(300, np.float32)
-    for row in range(terms):
-        total = total + a[row] * b[row]
-        if round_sum:
-            total = rounded(total, kind)
-    return math.sqrt(((total - exact) ** 2).mean() / (exact**2).mean())
-
-
-print(f"one bfloat16 factor times another: an error of {product_error(1, 'bfloat16', False):.1e}")
-
-# %%
-TERMS = (16, 64, 256, 1024)
-cases = (("float32", False), ("tf32", False), ("bfloat16", False), ("bfloat16", True))
-errors = {case: [product_error(k, *case) for k in TERMS] for case in cases}
-of_mean_1 = {case: [product_error(k, *case, mean=1) for k in TERMS] for case in cases[2:]}
-print("factors           sum       " + " ".join(f"K = {k:<7}" for k in TERMS))
-for mean, rows in enumerate((errors, of_mean_1)):
-    for (kind, round_sum), found in rows.items():
-        print(f"{kind:8}, mean {mean}  {'rounded' if round_sum else 'float32'}   ", end="")
-        print(" ".join(f"{error:<11.1e}" for error in found))
-fell, grew = (found[3] / found[0] for found in of_mean_1.values())
-assert fell < 0.3 and grew > 4, "mean 1: rounded factors matter less and less, rounded sums more"
-assert errors["bfloat16", True][3] > 4 * errors["bfloat16", False][3], "the sum is what suffers"
-
-# %%
-figure, axes = plot.plt.subplots(figsize=(8, 4.4))
-for (kind, round_sum), found in errors.items():
-    name = f"{kind}, sum {'rounded too' if round_sum else 'in float32'}"
-    axes.loglog(TERMS, found, "o--" if round_sum else "o-", color=COLORS[kind], label=name)
-axes.set_xticks(TERMS, [str(k) for k in TERMS])
-axes.set_xticks([], minor=True)
-axes.set(title="Error of a product with K terms (mean 0)", xlabel="K", ylabel="relative error")
-axes.set(ylim=(1e-8, 300))
-axes.legend(loc="upper center", fontsize="small", ncols=2)
-plot.save(figure, "22_products.png")
-growth = {case: found[3] / found[0] for case, found in errors.items()}
-print(f"from K = 16 to 1,024: x {growth['bfloat16', False]:.1f} with the sum in float32,", end=" ")
-print(f"x {growth['bfloat16', True]:.1f} with the sum rounded")
-assert growth["bfloat16", False] < 1.3 < growth["bfloat16", True], "rounded factors: no growth"
-
-# %% [markdown]
-# With rounded factors of mean 0 the relative error does not grow with K: error and sum both grow as
-# the root of K. With mean 1 the sum grows as K, so the relative error falls. With a rounded sum it
-# grows in both cases. So the rule is: **16 bits for what is multiplied, float32 for what is
-# summed.** A weight is the sum of all its updates. The next section shows what follows for it.
-
-# %% [markdown]
-# ## 6. What rounding costs in a training
-#
-# A linear map learns 64 weights by gradient descent with a small learning rate, three times: all
-# in float32; with weights that are rounded to bfloat16 after each update; and with **mixed
-# precision**: the forward and the backward pass use a rounded copy, and the update goes to *master
-# weights* in float32. (Here only the weights are rounded, not x and the gradients.)
-
-
-# %%
-def learn(way, steps=2000, rate=0.004, noise=0):
-    """Losses; how many of 64 weights the last update moved; its largest part, in half steps."""
-    draw = np.random.default_rng(4)
-    x = draw.standard_normal((128, 64), dtype=np.float32)
-    y = x @ draw.standard_normal((64, 1), dtype=np.float32)
-    y = y + noise * draw.standard_normal((128, 1), dtype=np.float32)
-    master, losses = np.zeros((64, 1), np.float32), []
-    for _ in range(steps):
-        before = master
-        w = master if way == "float32" else rounded(master, "bfloat16")
-        error = x @ w - y
-        losses.append(float((error * error).mean()))
-        dw = 2 * x.T @ error / len(x)
-        master = master - np.float32(rate) * dw
-        if way == "rounded weights":
-            master = rounded(master, "bfloat16")
-    # frexp writes a weight as f 2^e with f from 1/2 to 1; 8 digits of it stay: steps of 2^(e - 8)
-    half_step = 2.0 ** (np.frexp(before)[1] - 8) / 2
-    return losses, int((master != before).sum()), float((rate * np.abs(dw) / half_step).max())
-
-
-fast_start = learn("float32", steps=50)[0]
-print(f"float32: loss {fast_start[0]:.1f} at the start, {fast_start[-1]:.1f} after 50 updates")
-
-# %%
-results = {way: learn(way) for way in ("float32", "mixed precision", "rounded weights")}
-curves = {way: losses for way, (losses, *_) in results.items()}
-print("way               loss after 100       600     2,000 updates   weights moved by the last")
-for way, (losses, number, _) in results.items():
-    print(f"{way:15} {losses[99]:16.4f} {losses[599]:9.5f} {losses[-1]:17.6f} {number:7} of 64")
-largest = results["rounded weights"][2]
-print(f"rounded weights: the largest part of the last update is {largest:.3f} of half a step")
-ends = {way: losses[-1] for way, losses in curves.items()}
-assert ends["rounded weights"] > 100 * ends["mixed precision"], "rounded weights stop learning"
-moved = {way: number for way, (_, number, _) in results.items()}
-assert moved["rounded weights"] == 0 < moved["mixed precision"], "no weight moves any more"
-assert 0.9 < largest < 1, "the last update is rounded away"
-noisy = {way: learn(way, noise=1)[0][-1] for way in ("mixed precision", "rounded weights")}
-print("with noise in y:", ", ".join(f"{way} {end:.2f}" for way, end in noisy.items()))
-assert noisy["rounded weights"] > noisy["mixed precision"] + 3, "the difference stays"
-
-# %%
-figure, axes = plot.plt.subplots(figsize=(8, 4.4))
-for (way, losses), style in zip(curves.items(), ("-", "--", "-"), strict=True):
-    axes.semilogy(losses, style, label=way, linewidth=2)
-axes.set(title="Where the weights are rounded", xlabel="update", ylabel="loss")
-axes.legend(loc="lower left")
-plot.save(figure, "22_training.png")
-print("loss after 2,000 updates:", ", ".join(f"{way} {end:.1e}" for way, end in ends.items()))
-
-# %% [markdown]
-# The curve with rounded weights stops: the last update moved no weight at all, since each change
-# was smaller than half a step of bfloat16. The master weights are the only difference between it
-# and mixed precision, so they are the cause. (The factor of hundreds belongs to these data: without
-# noise in y the loss can fall to 0. With noise the factor is 7, and the *difference* is still 4.)
-# That is one linear map. We have trained no transformer in sixteen bits here.
-#
-# **float16 needs one thing more.** Gradients are often small, and below 3e-8 float16 knows only 0.
-# The cure is to multiply the loss by a large number before the backward pass, and to divide the
-# gradients by it afterwards. This is called **loss scaling**. bfloat16 has the range of float32
-# and needs none.
-
-# %%
-small_gradients = np.float32(10) ** np.arange(-10, -3)
-print("gradient      float16     float16, scaled   bfloat16")
-lost = {"plain": 0, "scaled": 0}
-for gradient in small_gradients:
-    plain = float(rounded(gradient, "float16"))
-    scaled = float(rounded(gradient * 4096, "float16")) / 4096
-    lost["plain"] += plain == 0
-    lost["scaled"] += scaled == 0
-    short = float(rounded(gradient, "bfloat16"))
-    print(f"{gradient:8.0e} {plain:12.1e} {scaled:15.1e} {short:13.1e}")
-assert lost == {"plain": 3, "scaled": 0}, "scaling saves what float16 would lose"
-
-# %% [markdown]
-# ## 7. In the library
+# %% [markdown] tags=["deeper"]
+# ## 8. In the library
 #
 # `minigpt train --dtype bfloat16` needs a GPU with tensor cores for it, and so does `--dtype tf32`.
 # In both, the products of layers and those of causal attention run there. With tf32 only the
@@ -575,7 +669,7 @@ assert lost == {"plain": 3, "scaled": 0}, "scaling saves what float16 would lose
 # logits, the loss, and the gradients of weights.
 #
 # Inside a kernel, `real` is how a number is stored and `wide` is what it is summed in (lesson 21).
-# The rounding is ours of section 4, in C (`nan` gets bits of its own):
+# The rounding is ours of section 2, in C (`nan` gets bits of its own):
 #
 #     # minigpt/ops/cuda/bfloat16.cuh
 #     unsigned all = __float_as_uint(x);
@@ -595,11 +689,11 @@ extern "C" __global__ void round_all(float* out, const float* x, int n) {
 every = np.arange(0, 2**32, 2**14 + 1).astype(np.uint32).view(np.float32)
 every = every[np.abs(every) < 3e38]  # finite, also after rounding
 by_hand = rounded(every, "bfloat16")
-# the distance of two neighbours in bfloat16: 8 digits stay (section 6); below 2^-126 all distances
+# the distance of two neighbours in bfloat16: 8 digits stay (section 4); below 2^-126 all distances
 # are 2^-133
 step = 2.0 ** np.maximum(np.frexp(every)[1] - 8, -133)
-assert np.array_equal(by_hand, np.rint(every / step) * step), "section 4 rounds to the nearest"
-print(f"{len(every):,} numbers: section 4's rounding is that by division", end="")
+assert np.array_equal(by_hand, np.rint(every / step) * step), "section 2 rounds to the nearest"
+print(f"{len(every):,} numbers: section 2's rounding is that by division", end="")
 if kernel.problem() is None:
     in_c = np.full_like(every, np.nan)
     library = kernels.source("gelu", "float32")  # every source begins with bfloat16.cuh
@@ -607,12 +701,15 @@ if kernel.problem() is None:
     assert np.array_equal(in_c, by_hand), "the library's C gives the same numbers"
 print(", and the library's C" if kernel.problem() is None else f"; C: {kernel.problem()}")
 
-# %% [markdown]
-# ## 8. Paper and code
+# %% [markdown] tags=["deeper"]
+# ## 9. Paper and code
 #
 # - Micikevicius et al., section 3: master weights in float32, loss scaling, and sums in float32.
 #   They used float16, and not each of their models needed the scaling. bfloat16 has the range of
 #   float32, and Kalamkar et al. trained without it.
+# - The peak rates of NVIDIA's data sheets, in trillion operations per second (without the special
+#   mode for matrices in which half of the numbers are 0): T4 8.1 in float32 and 65 in float16; A100
+#   19.5, 156 in tf32, 312 in 16 bits; H100 SXM 67, 494, 989.
 # - Kalamkar et al. trained several kinds of models in bfloat16, with the settings of float32, and
 #   report the same results.
 # - CuPy records graphs by `stream.begin_capture()`; PyTorch has `torch.cuda.CUDAGraph`, and the
@@ -621,7 +718,17 @@ print(", and the library's C" if kernel.problem() is None else f"; C: {kernel.pr
 #   possible. How much time they save has not yet been measured.
 
 # %% [markdown]
-# ## 9. Exercises
+# ## 10. To keep
+#
+# - bfloat16 has the range of float32 and 8 binary digits: near 1 its steps are 1/128 and 1/256.
+#   float16 has finer steps, and a small range: it needs loss scaling.
+# - 16 bits for what is multiplied, float32 for what is summed: a sum loses every term that is
+#   smaller than half a step.
+# - A weight is the sum of its updates. With rounded weights a training stops, and no error message
+#   comes; with master weights in float32 it goes on.
+
+# %% [markdown]
+# ## 11. Exercises
 #
 # 1. `exercises/22_stochastic_rounding.py`: round up or down at random, so that the *average* is
 #    right. Then rounded weights learn without master weights. Run the file: it judges you.
@@ -631,9 +738,9 @@ print(", and the library's C" if kernel.problem() is None else f"; C: {kernel.pr
 #    `repeat`, with more than 1,000 additions.
 # 4. With pencil: a weight w is stored in bfloat16, and updates are w times some ratio. Below which
 #    ratio is an update always rounded away?
-# 5. Try it: give the four trainings of section 2 two hundred steps, and average the last 20 losses.
+# 5. Try it: give the four trainings of section 6 two hundred steps, and average the last 20 losses.
 #    Which of the two mistakes can you see?
 
 # %%
-rows = ", ".join(f"{name} {number:,}" for name, number in counts.items())
-print(f"lesson 22: every check is happy (launches of nano: {rows})")
+last = f"{ends['rounded weights']:.2f} with rounded weights, {ends['mixed precision']:.4f} without"
+print(f"lesson 22: every check is happy (loss {last})")

@@ -30,7 +30,7 @@ def stochastic(x, u):
 
 
 def learn(steps=2000, rate=0.004):
-    """The last loss of section 6's training, with weights that are rounded after each update."""
+    """The last loss of section 4's training, with weights that are rounded after each update."""
     chance = np.random.default_rng(2)
     rng = np.random.default_rng(4)
     x = rng.standard_normal((128, 64), dtype=np.float32)
