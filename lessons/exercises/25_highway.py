@@ -1,4 +1,4 @@
-"""Exercise 25: the backward of a highway layer, line by line (lesson 25, section 9).
+"""Exercise 25: the backward of a highway layer, line by line (lesson 25, section 10).
 
 ELMo makes a word's first vector from its characters. On the way stand two highway layers (Srivastava, Greff and
 Schmidhuber 2015). A gate t, between 0 and 1, decides for each number how much of the new value comes through, and how
