@@ -4,6 +4,7 @@ They lie beside the package in a copy of the repository. A wheel carries them as
 `share/minigpt-by-hand` of the environment; the record of the installation says where.
 """
 
+import configparser
 import importlib.metadata
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -13,34 +14,7 @@ from minigpt.files.disk import typed, write_bytes
 from minigpt.jobs.option_fields import argument
 
 DISTRIBUTION = "minigpt-by-hand"
-SHARED = f"share/{DISTRIBUTION}/"  # as in setup.cfg, which lists the same files
-PATTERNS = (
-    "lessons/*.py",
-    "lessons/README.md",
-    "lessons/pictures/*.png",
-    "lessons/exercises/*.py",
-    "lessons/exercises/hints.toml",
-    "data/README.md",
-    "data/stories_sample.txt",
-    "data/tasks/*.tsv",
-    "data/reference/*",
-    "data/explorer/gpt1/*",
-    "data/explorer/gpt2/*",
-    "benchmarks/results/banded.json",
-    "benchmarks/results/controls.json",
-    "benchmarks/results/family.json",
-    "benchmarks/results/in_context.json",
-    "benchmarks/results/long_range.json",
-    "benchmarks/results/names.json",
-    "benchmarks/results/preferences.json",
-    "benchmarks/results/real_bert.json",
-    "benchmarks/results/real_llama.json",
-    "benchmarks/results/scaling.json",
-    "benchmarks/results/since_gpt2.json",
-    "benchmarks/results/stories.json",
-    "benchmarks/results/transfer.json",
-    "benchmarks/results/warmup.json",
-)
+SHARED = f"share/{DISTRIBUTION}/"  # as in setup.cfg, which lists the files
 FIRST = "03_attention.py"  # the lesson to begin with
 
 
@@ -82,7 +56,9 @@ def find_lessons() -> dict[str, Path]:
     root = Path(__file__).parents[2]
     found = {}
     if (root / "lessons" / FIRST).is_file():
-        for pattern in PATTERNS:
+        settings = configparser.ConfigParser()
+        settings.read(root / "setup.cfg", encoding="utf-8")
+        for pattern in " ".join(settings["options.data_files"].values()).split():
             for path in sorted(root.glob(pattern)):
                 found[path.relative_to(root).as_posix()] = path
     else:
