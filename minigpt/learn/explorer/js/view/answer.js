@@ -3,8 +3,9 @@
 import { largest } from "./colours.js";
 import { makeBars } from "./lists.js";
 import { make, writeNumber, writePercent } from "./make.js";
-import { change, state } from "./state.js";
+import { state } from "./state.js";
 import { streamOf } from "./steps.js";
+import { tokenBar } from "./tokens.js";
 import { word } from "./words.js";
 
 const SHOWN = 7; // tokens
@@ -45,18 +46,9 @@ function idsOf(view, top) {
 
 // A token: its probability, or the gradient of its score.
 function makeItem(view, id, layer, pull, most) {
-  const isTarget = id === view.target;
   const p = layer < 0 ? 0 : view.chance(layer, view.position, id);
   const pulls = pull && `${pull[id] < 0 ? "▲" : "▼"} ${pull[id].toFixed(3)}`;
   const number = pulls ?? (layer < 0 || p === null ? "–" : writePercent(p));
-  const name = `${isTarget ? "◎ " : ""}${view.show(id)}`;
-  const ask = () => view.recorded || change({ target: id, lossOf: "one", check: null });
-  const button = {
-    "data-focus": `stage.bar.${view.key}.${id}`,
-    title: view.recorded ? null : word("lens.ask"),
-    "aria-disabled": view.recorded ? "true" : null,
-    onclick: ask,
-  };
   const part = pull ? Math.abs(pull[id]) / most : (p ?? 0);
-  return { name, part, number, class: isTarget ? "right" : "", button };
+  return tokenBar(view, id, "stage.bar", { part, number });
 }

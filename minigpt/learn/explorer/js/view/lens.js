@@ -7,8 +7,7 @@ import { makeColumns } from "./columns.js";
 import { makeBars, makeTable } from "./lists.js";
 import { makeMap } from "./maps.js";
 import { streamOf } from "./steps.js";
-import { change } from "./state.js";
-import { choosePosition } from "./tokens.js";
+import { choosePosition, tokenBar } from "./tokens.js";
 import { word } from "./words.js";
 
 export function drawLens(host, views) {
@@ -41,18 +40,9 @@ function makeBest(view, top) {
 }
 
 function wordBar(view, id, p, part) {
-  const isTarget = id === view.target;
-  const name = view.show(id);
   const number = writeChance(p);
-  const ask = () => view.recorded || change({ target: id, lossOf: "one", check: null });
-  const button = {
-    "data-focus": `bar.${view.key}.${id}`,
-    title: view.recorded ? null : word("lens.ask"),
-    "aria-label": word(isTarget ? "lens.bar_target" : "lens.bar", { word: name, p: number }),
-    "aria-disabled": view.recorded ? "true" : null,
-    onclick: ask,
-  };
-  return { name: `${isTarget ? "◎ " : ""}${name}`, part, number, class: isTarget ? "right" : "", button };
+  const key = id === view.target ? "lens.bar_target" : "lens.bar";
+  return tokenBar(view, id, "bar", { part, number, label: word(key, { word: view.show(id), p: number }) });
 }
 
 function writeChance(p) {

@@ -70,6 +70,21 @@ export function choosePosition(i) {
   change({ position: i, target: null, check: null });
 }
 
+// A token of the vocabulary as a bar of a list, by which the reader asks for it; ◎ marks the target. See makeBars.
+export function tokenBar(view, id, key, bar) {
+  const isTarget = id === view.target;
+  const ask = () => view.recorded || change({ target: id, lossOf: "one", check: null });
+  const button = {
+    "data-focus": `${key}.${view.key}.${id}`,
+    title: view.recorded ? null : word("lens.ask"),
+    "aria-label": bar.label,
+    "aria-disabled": view.recorded ? "true" : null,
+    onclick: ask,
+  };
+  const name = `${isTarget ? "◎ " : ""}${view.show(id)}`;
+  return { name, part: bar.part, number: bar.number, class: isTarget ? "right" : "", button };
+}
+
 // Which model.
 export function drawChoices(host, models) {
   const choices = models.map((model, i) => ({ value: String(i), label: inLanguage(model.title) }));
