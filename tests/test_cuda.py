@@ -982,13 +982,20 @@ def test_the_losses_of_a_student_find_room(file, dtype, tmp_path):
             assert max(spilled(text, tmp_path, architecture)) == 0
 
 
+def test_sources_know_two_kinds_of_gpu():
+    """With units for bfloat16, and without: so one of each kind sees every line of a source."""
+    files = sorted(kernels.FOLDER.rglob("*.cu*"))
+    lines = {line for path in files for line in path.read_text(encoding="utf-8").splitlines() if "__CUDA_ARCH" in line}
+    assert lines == {"#ifdef __CUDA_ARCH__", "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("file", SOURCES)
 def test_nvrtc_compiles(file):
-    """What CuPy compiles with. It needs no driver."""
-    for text in sources(file):
-        for architecture in architectures(file):
-            assert compiled_by_nvrtc(text, f"{file}.cu", architecture)
+    """What CuPy compiles with, for a GPU of each kind. It needs no driver."""
+    kinds = ("sm_90",) if file == "attention_mma" else ("sm_75", "sm_90")
+    for text, architecture in itertools.product(sources(file), kinds):
+        assert compiled_by_nvrtc(text, f"{file}.cu", architecture)
 
 
 @pytest.mark.cupy

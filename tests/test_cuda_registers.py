@@ -7,8 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import nvcc
 import pytest
-from nvcc import need
 
 from minigpt.ops.cuda import kernels as library
 
@@ -113,11 +113,28 @@ def test_growth_is_named_with_both_numbers(launches):
     assert "it has no limit" in unknown
 
 
+def test_a_source_is_compiled_once_for_each_architecture(monkeypatch, tmp_path):
+    calls = []
+
+    def compiled(source, folder, wanted):
+        calls.append((source, *wanted))
+        return {(wanted[0], "f"): Usage(len(source), 0, 0, 0, 0), (wanted[0], "g"): Usage(1, 2, 3, 4, 5)}
+
+    monkeypatch.setattr(nvcc, "built", tmp_path)
+    monkeypatch.setattr(nvcc, "compiled", compiled)
+    for _ in range(2):
+        found = nvcc.usages("one", tmp_path, ["sm_80", "sm_90"])
+        assert found["sm_80", "f"].registers == 3 and found["sm_90", "g"] == Usage(1, 2, 3, 4, 5) and len(found) == 4
+    assert nvcc.usages("other", tmp_path, ["sm_90"])["sm_90", "f"].registers == 5
+    assert calls == [("one", "sm_80"), ("one", "sm_90"), ("other", "sm_90")]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(path.stem for path in library.FOLDER.glob("*.cu")))
-def test_no_kernel_has_grown(file, launches):
-    need()
+def test_no_kernel_has_grown(file, launches, monkeypatch):
+    nvcc.need()
     wanted = {name: [one for one in launches[name] if one.variant.file == file] for name in kernels.architectures()}
+    monkeypatch.setattr(kernels, "usages", nvcc.usages)
     found = kernels.measured(wanted)
     assert found
     assert kernels.beyond(found, LIMITS) == []
