@@ -2,10 +2,11 @@
 # # Lesson 02: cross-entropy and perplexity
 #
 # You will measure a language model by one number, the loss. You will derive the gradient of this
-# loss, with which every backward pass in this book begins, and you will see why it stays between
-# -1 and 1. Then you will learn to read the number: in nats, in bits, and as a perplexity.
+# loss, with which every backward pass in this book begins, and you will see why it stays between -1
+# and 1. Then you will learn to read the number, as a perplexity, and a first model will write: a
+# table of letters.
 #
-# Reading: 25 minutes for the core, 80 minutes for all of it. Running: 3 to 8 seconds. Before it:
+# Reading: 25 minutes for the core, 85 minutes for all of it. Running: 3 to 8 seconds. Before it:
 # lessons 00 (gradients, the softmax) and 01 (linear, embedding).
 #
 # Papers: Radford et al. 2018 (GPT-1), equations 1 and 2, and section 4.1 (perplexity 18.4).
@@ -20,7 +21,8 @@
 # gives a high probability to the text that really came. That probability is a product: the
 # probability of the first token, times that of the second after the first, and so on.
 #
-# The simplest model gives each letter its frequency, whatever came before. Let us multiply.
+# The simplest model gives each letter its frequency, whatever came before. Let us multiply, for a
+# story of the **small world**: a program tells stories about two children.
 
 # %%
 import math
@@ -29,16 +31,11 @@ import numpy as np
 
 from minigpt import plot
 from minigpt.device.threads import set_threads
+from minigpt.learn import small_world
 
 set_threads(1)  # small arrays: a second thread would only be in the way
 V1 = 40_478  # the vocabulary of GPT-1
-SENTENCE = "the cat sat on the mat and the rat sat on the cat"
-STORY = (
-    SENTENCE + ". then the cat got up and the rat fell into the milk. it was cold and there was "
-    "a lot of it. the rat could swim, but the cat did not want to get wet. so the rat drank the "
-    "milk, and the cat went to sleep on the mat again. in the evening both said that it had been "
-    "a good day."
-)
+STORY = small_world.TEXT.splitlines()[0]
 frequency = {letter: STORY.count(letter) / len(STORY) for letter in STORY}
 letter_p = np.array([frequency[letter] for letter in STORY])
 product = np.cumprod(letter_p)  # after 1, 2, 3, ... letters
@@ -53,15 +50,13 @@ assert product[-1] == 0 and log_sum[-1] < -745, "too small for float64, but its 
 # positive number is about $5 \cdot 10^{-324}$. The logarithm turns the product into a sum, and the
 # sum is an ordinary number.
 #
-# Divided by the number of letters, the sum is the average of ln p. For this model it hardly changes
-# with the length once the text is long, so texts of different lengths can be compared. This is
-# the number that we want.
+# Divided by the number of letters it is the average of ln p, and texts of different lengths can be
+# compared. This is the number that we want.
 #
 # The **surprisal** of a token is $-\ln p$. It is 0 for a token that was certain, and large for one
 # that the model held to be nearly impossible. Its unit is the **nat**; with the logarithm to base
 # 2, the unit is the **bit**, and 1 nat = 1.44 bits. Where probabilities are multiplied, surprisals
-# are added: $-\ln(pq) = -\ln p - \ln q$. GPT-1 reads 512 tokens at a time and chooses among 40,478.
-# A model that knows nothing gives each of them 1/40,478.
+# are added: $-\ln(pq) = -\ln p - \ln q$.
 #
 # With the true probabilities q and the model's probabilities p, the number $-\sum_v q_v \ln p_v$
 # is called the **cross-entropy**. We estimate it by the average over the tokens of a text. That
@@ -157,11 +152,10 @@ assert np.array_equal(models[average_p.argmax()], [0.98, 0.01, 0.01]), "the othe
 # We take the largest logit as top. The largest exponent is then 0, and nothing overflows.
 #
 # **Targets of -100.** Sequences of different lengths are in one array, so the short ones end in
-# **padding**: positions that hold no token. There is nothing to predict there. The target -100
-# marks such a position: its surprisal gets weight 0, and the mean is taken over the others.
+# **padding**: positions that hold no token. The target -100 marks such a position: its surprisal
+# gets weight 0, and the mean is taken over the others.
 #
-# Sizes: 2 sequences of 3 positions make N = 6 rows, as in lesson 01; the vocabulary has V = 7
-# tokens.
+# Sizes: 2 sequences of 3 positions make N = 6 rows; the vocabulary has V = 7 tokens.
 
 # %%
 from minigpt.learn import lines
@@ -205,9 +199,7 @@ assert math.isclose(values.loss, np.mean(direct), rel_tol=1e-13), "the loss is t
 # %% [markdown]
 # ## 3. Backward: one line for each, in reverse
 #
-# The loss is where the backward pass begins. The **upstream gradient** of an operation is the
-# derivative of the final loss with respect to its output. Here the output *is* the loss, so the
-# upstream gradient is one number, `dloss`; in training it is 1.
+# The backward pass begins at the loss: the upstream gradient is one number, `dloss`, in training 1.
 #
 # Three lines of the forward pass use the logits: `top`, `s` and `picked`. The parts that come back
 # through `s` and `picked` are added. Nothing comes back through `top`: `dtop` has two parts, one
@@ -271,7 +263,7 @@ assert np.abs(looked_at.sum(axis=-1)).max() < 1e-15, "each row sums to 0"
 # dz_{n,v} \;=\; \bigl(p_{n,v} - \mathrm{onehot}(y_n)_v\bigr)\, \frac{w_n}{\sum_m w_m}\, dloss.
 # $$
 #
-# What the model said, minus what was true: this is one of the shortest gradients in the book.
+# What the model said, minus what was true.
 
 # %%
 probabilities = values.e / values.total
@@ -328,6 +320,12 @@ for name, push in pushes_on.items():
     print(f"{name:15} {steps:8,}")
 assert updates["cross-entropy"] < 20 and updates["squared error"] > 1000, "10 against thousands"
 
+# %% [markdown]
+# Cross-entropy pushes hardest where the model is most wrong. The squared error hardly pushes there.
+
+# %% [markdown] tags=["deeper"]
+# ### The two pushes, drawn
+
 # %%
 chances = np.logspace(-4, -0.001, 200)
 figure, axes = plot.plt.subplots(figsize=(7.5, 4))
@@ -337,9 +335,6 @@ for (name, push), style in zip(pushes_on.items(), ("-", "--"), strict=True):
 axes.set(xlabel="p, of the right token", ylabel="push on its logit", title="A confident mistake")
 axes.legend(loc="center left")
 plot.save(figure, "02_confident_mistake.png")
-
-# %% [markdown]
-# Cross-entropy pushes hardest where the model is most wrong. The squared error hardly pushes there.
 
 # %% [markdown] tags=["deeper"]
 # ### The closed form as a pair of functions
@@ -449,8 +444,51 @@ assert np.allclose(joined, collapsed, rtol=0, atol=1e-15), "so do their gradient
 #
 # **Perplexity** is $e^{loss}$. A model that cannot decide between k equally likely tokens has the
 # loss ln k, and so the perplexity k. It is as unsure about the next token as we are about the next
-# throw of a fair die with k faces. GPT-1's published perplexity is 18.4: 2.91 nats a token, against
-# 10.61 at chance.
+# throw of a fair die with k faces.
+#
+# **A first model that writes.** We count in 500 stories which letter follows which. Row a of this
+# **letter table**, divided by its sum, holds the probabilities of the letter after a.
+
+# %%
+letters, text = small_world.LETTERS, small_world.IDS  # text: the number of each letter
+pairs = np.full((len(letters), len(letters)), 0.01)  # a pair never seen is not impossible
+np.add.at(pairs, (text[:-1], text[1:]), 1)
+next_p = pairs / pairs.sum(axis=1, keepdims=True)
+
+figure, axes = plot.plt.subplots(figsize=(8, 7.5))
+axes.imshow(next_p, cmap="Blues")
+shown = [letter.replace(" ", "␣").replace("\n", "¶") for letter in letters]
+axes.set_xticks(range(len(letters)), shown, fontsize=9)
+axes.set_yticks(range(len(letters)), shown, fontsize=9)
+axes.set(title="Which letter follows which", xlabel="the next letter", ylabel="a letter")
+plot.save(figure, "02_letter_table.png")
+
+# %% [markdown]
+# To write, draw a letter by the row of the last one, append it, and go on.
+
+# %%
+import textwrap
+
+inputs, following = small_world.HELD_OUT  # from 20 other stories
+table_loss = -np.log(next_p[inputs, following]).mean()
+print(f"loss {table_loss:.2f}, perplexity {math.exp(table_loss):.1f}, of {len(letters)} letters")
+rng = np.random.default_rng(0)
+written = [letters.index("\n")]  # a story begins after the end of another
+for _ in range(270):
+    written.append(rng.choice(len(letters), p=next_p[written[-1]]))
+print(textwrap.fill("".join(letters[i] for i in written), 95))
+o = letters.index("o")
+print(f"after o comes another o with {next_p[o, o]:.0%}, and so it does after oo and ooo")
+assert round(table_loss, 2) == 2.12 and 8 < math.exp(table_loss) < 9, "nats a letter"
+
+# %% [markdown]
+# Most pairs of letters are right, and few words. One letter takes the perplexity from 50 to 8.3.
+# But the table sees *only* one; lesson 03 goes on from here.
+
+# %% [markdown] tags=["deeper"]
+# ### A die with k faces
+#
+# GPT-1's published perplexity is 18.4: 2.91 nats a token, against 10.61 at chance.
 
 # %%
 print("equally likely tokens    loss    perplexity = exp(loss)")
@@ -462,16 +500,16 @@ print(f"GPT-1: ln 18.4 = {math.log(18.4):.2f} nats; chance: ln {V1:,} = {math.lo
 assert round(math.log(18.4), 2) == 2.91, "18.4 means 2.91 nats"
 
 # %% [markdown] tags=["deeper"]
-# ### A table that learns to predict letters
+# ### A table that learns what the other counts
 #
-# The smallest language model that looks at the text is a table with one row for each letter. The
-# row holds the logits of the next letter. This is an embedding (lesson 01) that ends in logits. We
-# train it on one sentence, by the two gradients that we have, and keep $p - \mathrm{onehot}$ at two
-# moments.
+# A letter table can be learnt, too: its rows hold the *logits* of the next letter. This is an
+# embedding (lesson 01) that ends in logits. We train it on one sentence, by the two gradients that
+# we have, and keep $p - \mathrm{onehot}$ at two moments.
 
 # %%
 from minigpt import ops
 
+SENTENCE = "the cat sat on the mat and the rat sat on the cat"
 LETTERS = sorted(set(SENTENCE))
 ids = np.array([LETTERS.index(letter) for letter in SENTENCE])
 now, after = ids[:-1], ids[1:]
@@ -492,8 +530,7 @@ def train(steps=2000, rate=10.0, keep=(0, 20)):  # a high rate: the mean makes g
 
 
 table, losses, pushes = train()
-print(f"loss at the start {losses[0]:.4f}; ln {len(LETTERS)} = {math.log(len(LETTERS)):.4f}")
-print(f"loss after 2,000 steps {losses[-1]:.4f}")
+print(f"loss at the start {losses[0]:.4f}, after 2,000 steps {losses[-1]:.4f}")
 assert math.isclose(losses[0], math.log(len(LETTERS))), "a table of zeros is at chance"
 
 # %% [markdown]

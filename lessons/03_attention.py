@@ -17,6 +17,21 @@
 # %% [markdown]
 # ## 1. Why: a word must look back
 #
+# This is what the letter table of lesson 02 writes:
+
+# %%
+import numpy as np
+
+from minigpt.device.threads import set_threads
+from minigpt.learn import small_world
+
+set_threads(1)  # small arrays: a second thread would only be in the way
+so_far = small_world.show("03")
+
+# %% [markdown]
+# It sees one letter at a time. It cannot look back, neither at the word that it has begun nor at
+# the story. But some questions cannot be answered without looking back:
+#
 #     mia has tea . tom has milk . ann has fish . who has milk
 #
 # The next word is "tom". You found it by looking back. An embedding and a linear map (lesson 01)
@@ -38,13 +53,6 @@ print("who has milk?", owner["milk"])
 # - The answer is a mixture: each *value* times its share, added up.
 
 # %%
-import numpy as np
-
-from minigpt.device.threads import set_threads
-
-set_threads(1)  # small arrays: a second thread would only be in the way
-
-
 def softmax(s):
     """s (*,N) -> p (*,N): positive, and each row adds up to 1"""
     e = np.exp(s - s.max(axis=-1, keepdims=True))  # the largest cancels in the quotient

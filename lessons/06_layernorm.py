@@ -3,11 +3,10 @@
 #
 # You will see the numbers of a fresh deep network vanish and grow, and build the layer that keeps
 # their scale: LayerNorm. You will derive its backward pass with a pencil, until eight lines have
-# become one. That line is a projection: two components of every gradient are removed, whatever the
-# layers above compute. With three channels you can draw it: one angle is all that is left of an
-# input.
+# become one. That line is a projection. With three channels you can draw it: one angle is all that
+# is left of an input.
 #
-# Reading: 25 minutes for the core, 60 minutes for all of it. Running: 2 to 6 seconds. Before it:
+# Reading: 25 minutes for the core, 60 minutes for all of it. Running: 3 to 9 seconds. Before it:
 # lessons 00 (the backward pass), 01 (linear) and 05 (GELU, for the experiment).
 #
 # Papers: Ba, Kiros and Hinton 2016 (arXiv 1607.06450), equations 3 and 4: LayerNorm. Vaswani et al.
@@ -17,25 +16,34 @@
 # %% [markdown]
 # ## 1. Why: the scale drifts with depth
 #
-# A layer multiplies by a matrix and applies GELU. Suppose that its output is half as large as its
-# input. One such layer does little harm. Twelve of them leave 0.5^12 = 0.0002 of the input, and a
-# factor of 2 in each layer gives 2^12 = 4,096. A deep network is a long product. If its factors
-# are not close to 1, it is close to zero or very large.
-#
-# We measure it. Each layer has 64 channels and a matrix whose entries are drawn from N(0,
-# s^2/64): normal random numbers with the mean 0 and the variance s^2/64. If s = 1, the product
-# has about the scale of its input: each of its entries is a sum of 64 terms, and each term has
-# 1/64 of the variance of an input number. GELU then makes it smaller. We compare a network
-# without LayerNorm with one that has it in front of each matrix. LayerNorm without its two
-# learned arrays is one line, `normalize`:
+# Our model so far: attention and an MLP behind it, twice.
 
 # %%
 import numpy as np
 
-from minigpt import ops
 from minigpt.device.threads import set_threads
+from minigpt.learn import small_world
 
 set_threads(1)  # small arrays: a second thread would only be in the way
+so_far = small_world.show("06")
+assert so_far["two layers"] > so_far["the letter table"] + 0.3, "a deeper model, and no better one"
+
+# %% [markdown]
+# A deeper model, and no better one. What can go wrong with depth? One thing is the scale of the
+# numbers.
+#
+# A layer multiplies by a matrix and applies GELU. Suppose that its output is half as large as its
+# input. Twelve such layers leave 0.5^12 = 0.0002 of the input, and a factor of 2 in each layer
+# gives 2^12 = 4,096. A deep network is a long product. If its factors are not close to 1, it is
+# close to zero or very large.
+#
+# We measure it. Each layer has 64 channels and a matrix whose entries are normal, with the variance
+# s^2/64. If s = 1, the product has about the scale of its input. GELU then makes it smaller. We
+# compare a network without LayerNorm with one that has it in front of each matrix. LayerNorm
+# without its two learned arrays is one line, `normalize`:
+
+# %%
+from minigpt import ops
 
 
 def normalize(x):
@@ -75,8 +83,8 @@ for s in (0.5, 1, 2):
 
 # %% [markdown]
 # Without LayerNorm, s would have to have nearly the right value (a factor of 1.05 in each layer
-# gives 1.05^24 = 3.2), and keep it while training changes every matrix. With LayerNorm the scale is
-# about the same at every depth: each layer receives numbers of scale 1.
+# gives 1.05^24 = 3.2), and keep it while training changes every matrix. With LayerNorm each layer
+# receives numbers of scale 1.
 #
 # **The idea.** Take the C numbers of one position, subtract their mean, and divide by their
 # standard deviation. By hand, for x = (1, 2, 4, 8): the mean is 15/4 = 3.75, so the deviations are
@@ -204,8 +212,7 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # ## 4. Collapse: the pencil work
 #
 # Look at one position. Sums and means run over its C channels, r stands for `rstd`, and a product
-# such as $d\hat x\,\hat x$ is taken channel by channel. We walk through the lines above with
-# symbols. Since $x_{mean} = \hat x / r$,
+# such as $d\hat x\,\hat x$ is taken channel by channel. Since $x_{mean} = \hat x / r$,
 #
 # $$
 # \mathrm{dr} = \sum d\hat x\; x_{mean} = \frac1r \sum d\hat x\,\hat x = \frac{C}{r}\,m,
@@ -274,9 +281,8 @@ assert difference < 1e-13 and np.allclose(out, v.out, rtol=0, atol=1e-14), "the 
 
 # %% [markdown]
 # **What the formula says.** For any vector u (here u is `dx_hat`), mean(u) measures its component
-# along the vector of ones, and mean(u x_hat) its component along x_hat. Both are subtracted. Now
-# mean(u) is $\mathbf 1^T u / C$, so mean(u) times the vector of ones is $\frac1C \mathbf 1
-# \mathbf 1^T u$. As a matrix:
+# along the vector of ones, and mean(u x_hat) its component along x_hat. Both are subtracted. As a
+# matrix:
 #
 # $$
 # \mathrm{dx} = r\,P\,d\hat x, \qquad
@@ -285,8 +291,8 @@ assert difference < 1e-13 and np.allclose(out, v.out, rtol=0, atol=1e-14), "the 
 #
 # The two vectors are orthogonal, because the sum of x_hat is 0. Both have the squared length C,
 # since the mean of the squares of x_hat is 1 (but for eps). So P is a **projection** in the sense
-# of geometry: applied twice, it does the same as once. (The projections of lesson 04 are linear
-# maps of any kind.) It removes two directions and leaves the others as they are.
+# of geometry: applied twice, it does the same as once. It removes two directions and leaves the
+# others as they are.
 
 # %%
 one, unit = np.ones(C), v.x_hat[1, 2]
@@ -307,8 +313,7 @@ assert along_one < 1e-13 and along_x_hat < 1e-4, "both components of dx are gone
 # **The surprise.** *Whatever* dout is, dx is orthogonal to the vector of ones and to x_hat. No
 # gradient points in the direction that shifts a row as a whole, and none in the direction that
 # stretches it. This is as it must be: a row that is shifted or stretched has the same output, so
-# the derivative of the loss in these two directions is zero. (What that does to the length of x,
-# step after step, is exercise 3.)
+# the derivative of the loss in these two directions is zero.
 
 # %% [markdown] tags=["deeper"]
 # ### What eps leaves, and how long dx is

@@ -18,6 +18,22 @@
 # %% [markdown]
 # ## 1. Why: two things go wrong in a deep network
 #
+# Our model so far has two layers: attention and MLP, with a LayerNorm behind each.
+
+# %%
+import numpy as np
+
+from minigpt.device.threads import set_threads
+from minigpt.learn import lines, small_world
+
+set_threads(1)  # small arrays: a second thread would only be in the way
+so_far = small_world.show("07")
+assert so_far["two layers with LayerNorms"] > so_far["letter frequencies"] - 0.2, "hardly better"
+
+# %% [markdown]
+# Its numbers keep their scale, and yet it has learnt hardly more than how often each letter occurs.
+# This lesson adds one plus sign to it.
+#
 # We have two layers that work on a position: attention (lesson 04), which looks at other positions,
 # and the MLP (lesson 05), which looks at the position itself. Each is called a *sub-layer*. The
 # simplest deep network puts one after the other: attention, MLP, attention, MLP, and so on.
@@ -33,12 +49,7 @@
 # positions here, and over up to 512 in GPT-1.)
 
 # %%
-import numpy as np
-
 from minigpt import ops, plot
-from minigpt.device.threads import set_threads
-
-set_threads(1)  # small arrays: a second thread would only be in the way
 
 
 def attend_forward(x, w_qkv, b_qkv, w_o, b_o, n_head, **dropout):
@@ -241,8 +252,6 @@ d.text(0.9, 0.3, "dx = 1 + 0.5 = 1.5", "tab:red")
 plot.save(d.figure, "07_residual.png")
 
 # %%
-from minigpt.learn import lines
-
 rng = np.random.default_rng(1)
 b, t, c, nh = 2, 3, 4, 2  # sizes for the checks: small, and all different
 x = rng.normal(size=(b, t, c))
@@ -387,6 +396,16 @@ v = lines.run(block, x, *weights, n_head=nh)
 assert v.out.shape == x.shape == (2, 3, 4), "a block keeps the shape, so blocks can be stacked"
 
 # %% [markdown]
+# And the small world? The model of section 1, with the plus and without any other change, as many
+# updates as before:
+
+# %%
+with_plus = small_world.show("10")
+assert with_plus["two blocks"] < with_plus["the letter table"] - 0.3, "it is better than the table"
+
+# %% [markdown]
+# It is the first of our models that is better than the table, and it writes words.
+#
 # Look at `s2` once more. **The second sum starts from n, not from x.** From LN1 on, the stream is
 # n, and x itself is not added again. We come back to that in section 6.
 #

@@ -16,6 +16,22 @@
 # %% [markdown]
 # ## 1. Why: one learning rate for all weights
 #
+# The two blocks of lesson 08 learnt by a rule that was taken on trust. Here they are after 300
+# updates by gradient descent:
+
+# %%
+import numpy as np
+
+from minigpt.device.threads import set_threads
+from minigpt.learn import small_world
+
+set_threads(1)  # small arrays: a second thread would only be in the way
+so_far = small_world.show("09")
+assert so_far["two blocks, by gradient descent"] > so_far["the letter table"], "no better than it"
+
+# %% [markdown]
+# No better than a table that counts. By the rule of this lesson as many updates led to about 1.5.
+#
 # Gradient descent has one rule, p = p - lr g, where lr is the **learning rate**. Take a loss with
 # two weights, one of which is a hundred times as steep as the other:
 #
@@ -30,11 +46,6 @@
 # %%
 import math
 
-import numpy as np
-
-from minigpt.device.threads import set_threads
-
-set_threads(1)  # small arrays: a second thread would only be in the way
 STEEP = np.array([100.0, 1.0])
 
 

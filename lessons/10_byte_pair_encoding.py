@@ -3,11 +3,10 @@
 #
 # You will build what turns text into whole numbers and back. You will learn a vocabulary from text,
 # make the learning fast, encode, decode, and see what is lost. You will also see a common mistake
-# that gives no error message: an encoder that always takes the longest piece.
+# that gives no error message.
 #
 # Reading: 25 minutes for the core, 75 minutes for all of it. Running: 6 to 15 seconds. Before it:
-# lesson 01 (an embedding is a table with a row for each number). The method needs nothing but
-# Python's dicts and lists.
+# lesson 01 (an embedding is a table with a row for each number).
 #
 # Papers: Sennrich, Haddow and Birch 2016 ("Neural machine translation of rare words with subword
 # units"), section 3.2 and algorithm 1. Radford et al. 2018 (GPT-1), section 4.1. Gage 1994 merged
@@ -16,18 +15,28 @@
 # %% [markdown]
 # ## 1. Why: neither words nor characters
 #
-# The models of lessons 01 to 09 read and wrote letters, or a few words that were chosen for the
-# lesson. The next lesson trains a GPT-1 on real sentences. For that, text must become a row of
-# whole numbers. Each number is called a **token**; the list of all pieces of text that have a
-# number is the **vocabulary**. The choice of the pieces matters, because it fixes
+# The two blocks of lesson 08 once more, after 300 updates by Adam:
+
+# %%
+from minigpt.device.threads import set_threads
+from minigpt.learn import small_world
+
+set_threads(1)  # small arrays: a second thread would only be in the way
+so_far = small_world.show("10")
+
+# %% [markdown]
+# Letter by letter it must spell each word anew, and the 32 letters that it sees are about six
+# words.
+#
+# For a model a text is a row of whole numbers, its **tokens**; the list of all pieces of text that
+# have a number is the **vocabulary**. The choice of the pieces fixes
 #
 # - how many rows the embedding has, and how many scores the head computes at every position;
 # - how long a text is, counted in tokens: the cost of attention grows with its square (lesson 03);
 # - what the model cannot read at all.
 #
-# First attempt: give each *word* a number. We need real English that is already on your computer,
-# without a download. So we take the manual of Python. The words of nine tenths of it are our
-# vocabulary, and we read the remaining tenth, from the middle.
+# First attempt: give each *word* a number. Our English text is the manual of Python. The words of
+# nine tenths of it are our vocabulary, and we read the remaining tenth, from the middle.
 
 # %%
 import re
@@ -53,17 +62,16 @@ assert 20 < len(new) / len(unknown) < 80, "of a hundred words, a few have no num
 
 # %% [markdown]
 # Of a hundred words, a few are missing, in a text by the same authors about the same subject. The
-# missing words are mostly rare ones, and a sentence may be about just such a word. A larger
-# vocabulary moves the limit, but there are always further names and numbers. Besides, `merge`,
-# `merged` and `merging` would be three unrelated numbers, and each would have to be learnt alone.
+# missing words are mostly rare ones. A larger vocabulary moves the limit, but there are always
+# further names. Besides, `merge`, `merged` and `merging` would be three unrelated numbers.
 #
 # Second attempt: give each *character* a number. Then little is ever unknown. But the text becomes
-# longer. (Spaces are not counted here; with them it is longer still.)
+# longer.
 #
 # The solution lies between: **let frequent pieces be one token, and spell rare words in several.**
 # Which pieces? Counting decides. Suppose that the words `low`, `lower`, `newest` and `widest` were
 # seen. Here is how the new word `lowest` is written by each of the three methods. (`<unk>` means
-# unknown, and `</w>` means that a word ends here. Section 3 shows where the two pieces come from.)
+# unknown, and `</w>` means that a word ends here.)
 
 # %%
 from minigpt import plot
@@ -180,8 +188,8 @@ assert len(toy_merges) == 13, "after 13 merges no pair is left that occurs twice
 
 # %% [markdown]
 # After two merges there is `est</w>`: the method has found the ending of the superlative, without
-# any grammar. Then come `lo` and the pieces of the frequent word `newest`. After 13 merges each of
-# the four words is one symbol, no pair is left, and the learning stops by itself.
+# any grammar. After 13 merges each of the four words is one symbol, no pair is left, and the
+# learning stops by itself.
 
 # %% [markdown] tags=["deeper"]
 # ### The merges of one word, drawn

@@ -4,8 +4,7 @@
 # You will turn a text into batches, write the training loop, and make the three checks that belong
 # before every long run. You will meet a mistake that passes two of them and has the best loss of
 # all. You will see that a model learns some words hundreds of updates before others, and test one
-# explanation by an intervention. At the end you will read what the model of the next lessons
-# writes.
+# explanation by an intervention.
 #
 # Reading: 25 minutes for the core, 85 minutes for all of it. Running: 40 to 100 seconds. Before it:
 # lessons 02 (the loss), 08 (the model), 09 (the optimiser) and 10 (tokens).
@@ -15,11 +14,29 @@
 # %% [markdown]
 # ## 1. Why: a text contains its own answers
 #
+# A GPT-1 of six blocks that has the tokens of lesson 10, and fresh weights, writes:
+
+# %%
+import numpy as np
+
+from minigpt import data, models
+from minigpt.device.threads import set_threads
+from minigpt.learn import reference
+
+set_threads(1)  # small arrays: a second thread would only be in the way
+shipped, text = models.open_both(reference.folder())  # a trained model, and its tokenizer
+V = text.vocab_size
+fresh = type(shipped)(shipped.config)  # the same sizes, fresh weights
+print(text.decode(fresh.generate([[text.start_id]], 24)[0].tolist()))
+
+# %% [markdown]
+# Pieces of words in any order: it has read nothing.
+#
 # For most tasks, people have to write the right answers by hand. For one task the answers are
-# already there: show the beginning of a text, and let the model predict the next token. (To cover
-# one token in the middle is another task: lesson 26.) GPT-1 is pre-trained on this task alone. For
-# every token $u_i$, training makes large the probability that the model gives to $u_i$ when it has
-# read the $k$ tokens before it ($k$ is the length of the context; equation 1):
+# already there: show the beginning of a text, and let the model predict the next token. GPT-1 is
+# pre-trained on this task alone. For every token $u_i$, training makes large the probability that
+# the model gives to $u_i$ when it has read the $k$ tokens before it ($k$ is the length of the
+# context; equation 1):
 #
 # $$
 # L_1 = \sum_i \log P(u_i \mid u_{i-k}, \dots, u_{i-1})
@@ -30,23 +47,15 @@
 # targets come from the text itself. With labels for a task afterwards (lesson 13), the whole is
 # *semi-supervised*. Our loss is $-L_1$ divided by the number of tokens, as in lesson 02.
 #
-# Our text is a small world of short stories. A program writes them, so there is as much text as we
-# need. The program knows where everybody is and who has which thing, so later words depend on
-# earlier ones. Here is one story, and its first tokens:
+# Our text is the whole world of stories, of which the lessons have used the smallest part so far.
+# The program knows where everybody is and who has which thing, so later words depend on earlier
+# ones. Here is one story, and its first tokens:
 
 # %%
 import textwrap
 
-import numpy as np
-
-from minigpt import data, models
 from minigpt.data import stories
-from minigpt.device.threads import set_threads
-from minigpt.learn import reference
 
-set_threads(1)  # small arrays: a second thread would only be in the way
-shipped, text = models.open_both(reference.folder())  # a trained model, and its tokenizer
-V = text.vocab_size
 one_story = stories.story(2).text
 story_ids = np.array(text.encode(one_story))
 print(textwrap.fill(one_story, 95))
@@ -83,8 +92,8 @@ plot.save(drawing.figure, "11_targets.png")
 # A black arrow leads from each token to its target. The grey arrows are those of the last position
 # only: it also sees all tokens before it.
 #
-# How good is a loss of, say, 2? To know that, we need something to compare with. Here are three
-# **rivals**. They only count, and know nothing else:
+# How good is a loss of, say, 2? Here are three **rivals** to compare with. They only count, and
+# know nothing else:
 #
 # - *guessing*: every token is equally likely. The loss is $\ln V$.
 # - *one token*: how often each token occurs.
@@ -150,10 +159,9 @@ assert all((mine == theirs).all() for mine, theirs in zip(
 # %% [markdown]
 # ## 3. Backward: the training loop
 #
-# You know every line of the loop. The batch goes forward to a loss; `loss_backward` adds the
-# gradient of each parameter to its `.grad` (lesson 08); the optimiser clips the gradient and moves
-# the weights, with the learning rate of this update: it rises during the first tenth of the
-# updates, then it falls (lesson 09).
+# The batch goes forward to a loss; `loss_backward` adds the gradient of each parameter to its
+# `.grad` (lesson 08); the optimiser clips the gradient and moves the weights, with the learning
+# rate of this update: it rises during the first tenth of the updates, then it falls (lesson 09).
 
 # %%
 from minigpt import GPT1, GPT1Config
@@ -297,8 +305,7 @@ assert off["each its own, averaged"] > 1e-2, "another gradient"
 #    much higher, the first weights are too large. If it is clearly lower, the model can see its
 #    answers.
 # 2. **The gradient** of every parameter, on real tokens, against finite differences. (To be quick,
-#    the model of this check knows only 23 tokens. Each id is replaced by its remainder after
-#    division by 23.)
+#    the model of this check knows only 23 tokens.)
 # 3. **One batch by heart.** A model that cannot learn 80 fixed targets (5 windows of 16) will not
 #    learn a language.
 #

@@ -15,11 +15,10 @@
 # %% [markdown]
 # ## 1. Why: a model gives probabilities, and a text needs tokens
 #
-# A language model gives every token a probability. It does not choose one. To get a text, we choose
-# a token, append it, and run the model again.
-#
-# The model is the reference model of lesson 11. Its tokens are pieces of text as GPT-2 cuts them,
-# which is the subject of lesson 15. Here they are most often a word with the space before it.
+# The reference model of lesson 11 gives every token a probability. It does not choose one. So far
+# we have drawn a token with its probability, appended it, and run the model again. Is this the
+# right way? Its tokens are pieces of text as GPT-2 cuts them (lesson 15), most often a word with
+# the space before it.
 
 # %%
 import numpy as np
@@ -35,6 +34,8 @@ OPENING = "Once upon a time, there was a"
 opening_ids = text.encode(OPENING)
 print(f"{V:,} tokens in the vocabulary, {CONTEXT} positions")
 print(" ".join(f"[{text.decode([token])}]" for token in opening_ids))
+drawn = model.generate([[text.start_id, *opening_ids]], 20)[0].tolist()
+print(f"it writes: {text.decode(drawn[1:])!r}")
 
 # %%
 START = text.start_id  # the token that stands before every story

@@ -16,7 +16,21 @@
 # %% [markdown]
 # ## 1. Why: four kinds of task, and one model
 #
-# Here are four questions about the world of our stories.
+# The reference model of lessons 11 and 12 tells stories. We give it a question:
+
+# %%
+from minigpt import models
+from minigpt.device.threads import set_threads
+from minigpt.learn import reference
+
+set_threads(1)  # small arrays: a second thread would only be in the way
+pretrained, text = models.open_both(reference.folder())
+question = [text.start_id, *text.encode("Mia lost her ball and cried. Is Mia happy or sad?")]
+print(repr(text.decode(pretrained.generate([question], 16)[0].tolist()[1:])))
+
+# %% [markdown]
+# It goes on with the text. It cannot be given a task. Here are four questions about the world of
+# our stories.
 
 # %%
 import textwrap
@@ -53,12 +67,6 @@ for name in FOUR:
 # is new? One matrix, W, with its bias: from the state at the last token to a score for each label.
 
 # %%
-from minigpt import models
-from minigpt.device.threads import set_threads
-from minigpt.learn import reference
-
-set_threads(1)  # small arrays: a second thread would only be in the way
-pretrained, text = models.open_both(reference.folder())
 V, C = pretrained.config.vocab_size, pretrained.config.n_embd
 body_size = sum(parameter.data.size for parameter in pretrained.parameters())
 new = 3 * C + 2 * C + 2

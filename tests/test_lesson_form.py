@@ -152,10 +152,10 @@ def test_what_is_asserted_is_said(path):
 
 ONE_THREAD = "set_threads(1)  # small arrays: a second thread would only be in the way"
 COMPUTES = re.compile(
-    r"^(import numpy|from minigpt import .*\b(GPT[12]|gradcheck|models|ops)\b|from minigpt\.(models|nn|ops)\b)",
+    r"^(import numpy|from minigpt import .*\b(GPT[12]|gradcheck|models|ops)\b|from minigpt\.(models|nn|ops)\b"
+    r"|from minigpt\.learn import .*\bsmall_world\b)",
     re.MULTILINE,
 )
-WITHOUT_PRODUCTS = ("10",)  # it counts pairs of symbols
 
 
 @each_lesson
@@ -166,9 +166,6 @@ def test_a_lesson_that_computes_uses_one_thread(path):
     """
     computing = [cell for cell in code(path) if COMPUTES.search(cell.source)]
     saying = [cell for cell in code(path) if "set_threads" in cell.source]
-    if path.name[:2] in WITHOUT_PRODUCTS:
-        assert not saying and not computing
-        return
     (cell,) = saying
     assert cell.line <= computing[0].line, f"set_threads stands after the cell at line {computing[0].line}"
     assert cell.lines.count(ONE_THREAD) == 1
