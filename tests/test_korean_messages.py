@@ -218,7 +218,7 @@ def test_every_sentence_of_a_diagnosis_has_its_pattern(korean):
 def test_status_start_hint_and_answer(korean, tmp_path, capsys):
     typed("status", "--folder", tmp_path)
     said = capsys.readouterr().out
-    assert said.startswith("레슨     완료     읽기      내용") and "55분" in said
+    assert said.startswith("레슨     완료     읽기      내용") and "30분" in said
     assert re.search(r"연습 문제 1\d\d개 가운데 0개를 마쳤습니다.", said) and "다음: minigpt learn start 00" in said
     typed("start", "3", "--folder", tmp_path)
     said = capsys.readouterr().out

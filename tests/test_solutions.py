@@ -19,7 +19,7 @@ from helpers import each
 from minigpt import gradcheck
 from minigpt.learn import lines
 from minigpt.learn.judging import check_file
-from minigpt.learn.lessons import PATTERNS
+from minigpt.learn.lessons import find_lessons
 
 ROOT = Path(__file__).parent.parent
 MARKER = "# --- the judge: nothing below is yours ".ljust(120, "-")
@@ -235,7 +235,7 @@ def yours(name: str) -> dict[str, int]:
 def handed_out() -> dict[str, str]:
     """What `minigpt lessons` copies, by the name that it has there: text, and code as ast.unparse writes it."""
     found = {}
-    for path in sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern)):
+    for path in sorted(find_lessons().values()):
         if path.suffix in (".py", ".toml", ".md", ".txt"):
             text = path.read_text(encoding="utf-8")
             code = statements(text) if path.suffix == ".py" else []
