@@ -29,8 +29,8 @@ so_far = small_world.show("05")
 assert so_far["four heads"] > so_far["the letter table"] + 0.1, "worse than the table"
 
 # %% [markdown]
-# Still worse than the table. It can mix what it has seen, but what it then does with the mixture is
-# only linear.
+# Still worse than the table. Two things are missing, and neither helps alone: a bend between linear
+# maps, which is this lesson, and a plus sign (lesson 07).
 #
 # A linear map (lesson 01) is what a network learns with. Here are two, one after the other: 7
 # numbers become 28, and these 28 become 7. Multiply out:
