@@ -26,8 +26,8 @@ import bfloat16  # noqa: E402
 
 LOW = "bfloat16"
 REFUSED = {"lstm", "elmo"}
-MENDED = ("spanbert", "electra", "deberta", "xlnet", "t5")  # what CuPy refused in them, or where dtypes met
-EACH = [pytest.param(name, marks=() if name in (*MENDED, *REFUSED) else pytest.mark.slow) for name in models.names()]
+QUICK = ("deberta", "t5", *REFUSED)
+EACH = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in models.names()]
 
 
 @pytest.fixture
@@ -47,9 +47,22 @@ def test_a_model_trains_with_the_same_bits_or_is_refused_by_name(name, put):
         put(step, "update", None)  # before any work
         assert f"--dtype bfloat16: --model {name} " in bfloat16.row(name, LOW, put)["refused"]
         return
-    row = bfloat16.rows(put, [name], ("float32", LOW))[f"{name}, {LOW}"]
-    assert row["trains"] and row["same bits"] and row["off"] < 0.01
+    row = bfloat16.row(name, LOW, put)
+    (losses, *_), _ = bfloat16.trained(name, "float32", put, 0)
+    assert row["trains"] and row["same bits"] and abs(row["loss"] / losses[-1] - 1) < 0.01
     assert set(row["by CuPy"]) <= set(bfloat16.WITHOUT_KERNEL), "the reference met bfloat16"
+
+
+def test_a_loss_is_compared_with_that_in_float32(monkeypatch):
+    made = {"float32": 4.0, LOW: 4.01, "float64": 3.9}
+    refused = {"trains": 0, "refused": "no"}
+    monkeypatch.setattr(bfloat16, "row", lambda name, dtype, put: (
+        refused if (name, dtype) == ("lstm", LOW) else {"trains": 1, "loss": made[dtype]}
+    ))  # fmt: skip
+    found = bfloat16.rows(None, ["t5", "lstm"], ("float32", LOW, "float64"))
+    off = {name: round(row["off"], 6) for name, row in found.items() if "off" in row}
+    assert off == {f"t5, {LOW}": 0.0025, "t5, float64": 0.025, "lstm, float64": 0.025}
+    assert found[f"lstm, {LOW}"] == refused
 
 
 def test_the_recorded_table_has_every_model_in_every_dtype():

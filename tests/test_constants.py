@@ -27,7 +27,8 @@ def test_a_constant_has_its_value_back_after_the_test():
 def patched_names(path: Path) -> list[str]:
     """The names that a file of tests gives to `setattr`, of the form `setattr(owner, name, ...)` or by a dotted one."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if "setattr" in text else ():
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr":
             strings = [a.value for a in node.args[:2] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
             found += [string.rpartition(".")[2] for string in strings]

@@ -260,7 +260,7 @@ def on_gpu(model):
     return model
 
 
-@pytest.mark.parametrize("kind", ["gpt1", "gpt2"])
+@pytest.mark.parametrize("kind", [pytest.param("gpt1", marks=pytest.mark.slow), "gpt2"])
 @pytest.mark.parametrize("lengths", [(5,), (3, 3), (4, 1, 6), (12,), (17, 2)])
 @pytest.mark.usefixtures("kernels_on_cpu", "small_parts")
 def test_a_repeated_step_has_the_bits_of_one_that_is_not(kind, lengths, played, monkeypatch):

@@ -261,12 +261,11 @@ def test_a_wrong_gradient_is_found_and_the_other_checks_are_made(played, capsys,
         def gelu_backward(dout, cache):
             return 1.01 * ops.reference.gelu_backward(dout, cache)
 
-    right.right(played)
     with ops.using(Wrong), pytest.raises(AssertionError, match="against the reference, float32"):
         right.right(played)
     said = capsys.readouterr().out
     assert "WRONG: against the reference, float32: the gradient of" in said
-    assert said.count("right: 8 texts") == 2  # the last check
+    assert "right: 8 texts" in said  # the last check
 
 
 def test_a_check_that_cannot_be_made_stops_no_other(played, capsys, monkeypatch):
@@ -317,7 +316,7 @@ def test_an_operation_inside_another_is_not_counted_twice(played, monkeypatch):
     assert all(first <= last for _, first, last in marks)
 
 
-@pytest.mark.parametrize("part", [steps.bfloat16, steps.attention])
+@pytest.mark.parametrize("part", [steps.attention, pytest.param(steps.bfloat16, marks=pytest.mark.slow)])
 def test_without_pytorch_ours_is_measured(part, played, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setitem(sys.modules, "torch.nn.attention", None)

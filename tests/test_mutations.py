@@ -22,12 +22,12 @@ def mutations():
     return module
 
 
-@pytest.mark.parametrize("number", [30, pytest.param(300, marks=pytest.mark.slow)])
-def test_damaged_files_of_every_kind(mutations, number):
-    results = mutations.run(number)
-    assert sum(sum(counts.values()) for counts in results.values()) >= number and len(results) >= 25
+@pytest.mark.slow
+def test_damaged_files_of_every_kind(mutations):
+    results = mutations.run(300)
+    assert sum(sum(counts.values()) for counts in results.values()) >= 300 and len(results) >= 25
     assert mutations.is_good(results)
-    assert sum(counts["refused"] for counts in results.values()) > number / 2
+    assert sum(counts["refused"] for counts in results.values()) > 150
 
 
 @pytest.mark.parametrize(

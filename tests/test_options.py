@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import functools
 import inspect
 import re
 import shlex
@@ -37,6 +38,7 @@ CALLS = all_commands()
 every_command = pytest.mark.parametrize("name", CALLS)
 
 
+@functools.cache
 def parser_of(name: str) -> argparse.ArgumentParser:
     """The parser of one command, from the parser of all."""
     found = parser()
@@ -103,7 +105,8 @@ def test_the_default_in_help_is_the_one_that_acts(name):
 def test_every_default_that_depends_on_others_is_put_into_words_or_is_nothing(name):
     """An option without a default, and without words about one, does nothing unless it is given."""
     undecided = {field for field in actions_of(name) if options_field(name, field).default is None}
-    silent = {field for field in undecided if "default" not in actions_of(name)[field].help}
+    actions = actions_of(name)
+    silent = {field for field in undecided if "default" not in actions[field].help}
     assert silent <= {
         "init", "checkpoint_blocks", "top_k", "top_p", "test", "columns", "layout", "answers", "out",
         "limit", "json_file",
