@@ -3,11 +3,11 @@
 #
 # You will train five sizes of one model, fit a law to their losses, and say what a sixth size will
 # reach *before* you train it. You will see a fit that looks good and predicts badly, and find out
-# why. You will count all operations of a training step. Then you will derive how to divide a fixed
-# number of operations between a larger model and more text, and compare two published answers.
+# why. Deeper parts count the operations of a training, compare longer training with larger models,
+# and divide a budget between the two.
 #
-# Reading: 50 minutes. Running: 60 to 150 seconds; it trains nine small models. Before it: lessons
-# 09 (Adam), 11 (pre-training) and 16 (GPT-2).
+# Reading: 25 minutes for the core, 80 minutes for all of it. Running: 60 to 150 seconds; it trains
+# nine small models. Before it: lessons 09 (Adam), 11 (pre-training) and 16 (GPT-2).
 #
 # Papers: Kaplan et al. 2020 (arXiv 2001.08361), sections 1.2, 2.1 and 3. Hoffmann et al. 2022
 # ("Chinchilla", arXiv 2203.15556), section 3.3. Besiroglu et al. 2024 (arXiv 2404.10102): the same
@@ -18,24 +18,10 @@
 #
 # A large model takes months on machines that few people can pay for. One needs to know what it
 # will reach *before* it is trained. Kaplan et al. trained models from 768 parameters to 1.5
-# billion. They found that the loss L (in nats per token) falls with the number of parameters N as
-# a **power law**:
-#
-# $$
-# L(N) = \Big(\frac{8.8 \cdot 10^{13}}{N}\Big)^{0.076}
-# $$
-#
-# A law of this kind is called a **scaling law**. Take logarithms on both sides:
-#
-# $$
-# \log L = 0.076 \cdot \log(8.8 \cdot 10^{13}) - 0.076 \cdot \log N
-# $$
-#
-# So if both axes are logarithmic, a power law is a straight line, and a line can be extended.
+# billion. They found that ten times the parameters N multiply the loss L (in nats per token) by
+# 0.84, again and again:
 
 # %%
-import math
-
 import numpy as np
 
 from minigpt import plot
@@ -49,29 +35,31 @@ def kaplan(N):
     return (8.8e13 / N) ** 0.076
 
 
-print("      N       loss   divided by the loss of a model a tenth as large")
-for exponent in (3, 5, 7, 9, 11):
-    print(f"  1e{exponent:<5}{kaplan(10**exponent):8.2f}", end="")
-    print(f"{kaplan(10**exponent) / kaplan(10 ** (exponent - 1)):12.3f}")
-
-# %%
 figure, panels = plot.plt.subplots(1, 2, figsize=(8, 3.8))
 many = np.geomspace(1e6, 1e11, 200)
 for axes, scale in zip(panels, ("linear", "log"), strict=True):
     axes.plot(many, kaplan(many), color="tab:blue")
-    axes.set(xlabel="N, parameters", xscale=scale, yscale=scale)
-    axes.set_title("logarithmic axes" if scale == "log" else "ordinary axes")
+    axes.set(xlabel="N, parameters", xscale=scale, yscale=scale, title=f"{scale} axes")
 panels[0].set_ylabel("loss (nats per token)")
 panels[0].set_xticks([0, 5e10, 1e11], ["0", "50 billion", "100 billion"])
 panels[1].set_yticks([2, 3, 4], ["2", "3", "4"])
 panels[1].minorticks_off()
 plot.save(figure, "24_power_law.png")
+print("N = 1e6, 1e7, ..., 1e11: loss", *(f"{kaplan(10.0**power):.2f}" for power in range(6, 12)))
 
 # %% [markdown]
-# What can be done with a laptop? We train five small sizes, draw the line, and extend it to a
-# sixth.
+# A law of this kind is a **power law**, and one of the loss of models is called a **scaling law**:
 #
-# ## 2. Three numbers: N, D and 6 N D
+# $$
+# L(N) = \Big(\frac{8.8 \cdot 10^{13}}{N}\Big)^{0.076}, \qquad
+# \log L = 0.076 \cdot \log(8.8 \cdot 10^{13}) - 0.076 \cdot \log N
+# $$
+#
+# So if both axes are logarithmic, a power law is a straight line, and a line can be extended. We
+# train five small sizes, draw the line, and extend it to a sixth.
+
+# %% [markdown]
+# ## 2. Two numbers: N and D
 #
 # **N**, the size of the model: the weights of the matrices in the blocks. Attention has C x 3C and
 # C x C, the MLP has C x 4C and 4C x C. Together these are 12 C^2 in each of L blocks:
@@ -80,17 +68,9 @@ plot.save(figure, "24_power_law.png")
 # N = 12\, L\, C^2
 # $$
 #
-# The tables of tokens and positions are left out, as in Kaplan's paper.
+# The tables are left out, as in Kaplan's paper.
 #
-# **D**, the amount of text: how many tokens are read in training.
-#
-# **6 N D**, the number of operations of the training, approximately. A weight in a matrix product
-# costs one multiplication and one addition for each token: 2. The backward pass has two more
-# products of the same size, one for the gradient of the input and one for that of the weight: 4.
-# (The papers call this number C. Here C is the width, and we say *budget*.)
-#
-# Is 6 N a good estimate? We need the text, a family of models, and an array that counts its own
-# matrix products.
+# **D**, the amount of text: how many tokens are read in training. Ours are letters.
 
 # %%
 from minigpt import GPT2, GPT2Config, data
@@ -103,17 +83,31 @@ tokens, held_out = data.encode(corpus, text, context=CONTEXT)
 V, LAYERS, WIDTHS, SIXTH = text.vocab_size, 2, (8, 16, 24, 40, 64), 96
 
 
+def size_of(width):
+    """N of a model of this width."""
+    return 12 * LAYERS * width**2
+
+
 def gpt2(width):
     """Two layers, heads of 8, no dropout; first weights as in lesson 16, scaled by the width."""
     rates = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
     sizes = {"vocab_size": V, "n_positions": CONTEXT, "n_embd": width, "n_layer": LAYERS}
-    first_weights = 0.02 * math.sqrt(768 / width)
+    first_weights = 0.02 * (768 / width) ** 0.5
     config = GPT2Config(**sizes, n_head=width // 8, initializer_range=first_weights, **rates)
     return GPT2(config, seed=0)
 
 
-print(f"{len(tokens):,} letters of stories, {V} different")
-print("parameters of our models:", *(f"{12 * LAYERS * width**2:,}" for width in WIDTHS))
+print(f"{len(tokens):,} letters; N of our models:", *(f"{size_of(width):,}" for width in WIDTHS))
+
+# %% [markdown] tags=["deeper"]
+# ### 6 N D, counted
+#
+# **6 N D** is the number of operations of the training, approximately. A weight in a matrix product
+# costs one multiplication and one addition for each token: 2. The backward pass has two more
+# products of the same size, one for the gradient of the input and one for that of the weight: 4.
+# (The papers call this number C. Here C is the width, and we say *budget*.)
+#
+# Is 6 N a good estimate? We need an array that counts its own matrix products.
 
 # %%
 class Counting(np.ndarray):
@@ -142,11 +136,6 @@ assert Counting.operations == 210 and type(doubled) is Counting, "the products a
 
 # %%
 from minigpt import ops
-
-
-def size_of(width):
-    """N of a model of this width."""
-    return 12 * LAYERS * width**2
 
 
 def counted(width):
@@ -196,13 +185,10 @@ assert 1.02 < ratio < 1.04, "for GPT-3, 6 N is three percent too small"
 # ## 3. Five sizes
 #
 # All models read the same text in the same order, each letter once. The learning rate is the
-# library's, 0.256 / C: smaller for wider models, because one rate changes the sums of a wider model
-# more. It rises during a tenth of the run and then falls to 0. The loss is measured on stories that
-# are not in the training text, in nats per letter.
+# library's, 0.256 / C: one rate changes the sums of a wider model more. It rises during a tenth of
+# the run and then falls to 0. The loss is measured on other stories, in nats per letter.
 
 # %%
-import time
-
 from minigpt.nn.optim import AdamW, clip_by_global_norm
 from minigpt.nn.schedules import warmup_cosine
 
@@ -220,13 +206,13 @@ def windows(letters):
 read, read_targets = windows(tokens)
 unseen, unseen_targets = windows(held_out[:40_000])
 order = np.random.default_rng(0).permutation(len(read))
-print(f"D = {D:,} letters in {STEPS:,} updates; {len(read) * CONTEXT:,} letters are there")
-assert len(order) > 4 * ROWS * STEPS, "there is enough text: nothing is read twice"
+print(f"D = {D:,} letters in {STEPS:,} updates: there is enough text, nothing is read twice")
+assert len(order) > 4 * ROWS * STEPS, "also for a training that is four times as long"
 
 # %%
 def train(width, steps=STEPS):
     """Train a model of this width -> the loss of unread stories"""
-    model, started = gpt2(width), time.perf_counter()
+    model = gpt2(width)
     optimizer = AdamW(model.named_parameters(), (0.9, 0.99))
     for step in range(steps):
         here = order[step * ROWS : (step + 1) * ROWS]
@@ -236,22 +222,20 @@ def train(width, steps=STEPS):
         clip_by_global_norm(model.named_parameters(), 1.0)
         optimizer.step(0.256 / width * warmup_cosine(step / steps, 0.1))
     reached = float(model.loss(unseen, unseen_targets, grad=False)[0])
-    seconds = time.perf_counter() - started
-    print(f"{width:5}{size_of(width):10,}{steps * ROWS * CONTEXT:12,}{reached:9.3f}{seconds:9.0f}")
+    print(f"{width:5}{size_of(width):10,}{steps * ROWS * CONTEXT:12,}{reached:9.3f}")
     return reached
 
 
-print("width         N           D     loss  seconds")
+print("width         N           D     loss")
 N = np.array([size_of(width) for width in WIDTHS])
 loss = np.array([train(width) for width in WIDTHS])
 assert (np.diff(loss) < 0).all(), "each larger model has a smaller loss"
-assert loss[0] < math.log(V) - 1, "and the smallest has learnt something"
 
 # %% [markdown]
 # ## 4. The fit: a line, or a curve
 #
 # For L = a N^(-alpha) we have log L = log a - alpha log N. That is a line, and a line is fitted by
-# ordinary least squares.
+# least squares. (The function below can also take a *floor* from the loss first. We will need it.)
 
 # %%
 from collections.abc import Callable
@@ -268,12 +252,12 @@ class Fit(NamedTuple):
 
 
 def power_law(N, loss, floor=0.0):
-    """Fit a line to log(loss - floor); the weights are explained below."""
+    """Fit a line to log(loss - floor); a deeper part explains the weights."""
     weights = (loss - floor) / loss
     slope, start = np.polyfit(np.log(N), np.log(loss - floor), 1, w=weights)
 
     def law(N):
-        return floor + math.exp(start) * N**slope
+        return floor + np.exp(start) * N**slope
 
     return Fit(floor, -slope, law, np.sqrt(np.mean(np.log(law(N) / loss) ** 2)))
 
@@ -281,14 +265,13 @@ def power_law(N, loss, floor=0.0):
 print("a fit is a line in log N and log(loss - floor)")
 
 # %%
-_, alpha, line, misfit = power_law(N, loss)
-print(f"alpha = {alpha:.3f}; over {np.log10(N[-1] / N[0]):.1f} powers of ten, misfit {misfit:.1%}")
+line = power_law(N, loss)
+print(f"alpha = {line.alpha:.3f}; over {np.log10(N[-1] / N[0]):.1f} powers of ten, "
+      f"misfit {line.misfit:.1%}")
 print("to halve the loss, the model must be")
-for name, exponent in (("our alpha", alpha), ("Kaplan's 0.076", 0.076)):
+for name, exponent in (("our alpha", line.alpha), ("Kaplan's 0.076", 0.076)):
     print(f"  by {name:15}{2 ** (1 / exponent):6,.0f} times as large")
-without_one = [power_law(np.delete(N, i), np.delete(loss, i)).alpha for i in range(len(N))]
-print(f"without one of the five points: alpha {min(without_one):.2f} to {max(without_one):.2f}")
-assert 0.1 < alpha < 0.35 and misfit < 0.08, "the line passes near all five points"
+assert 0.1 < line.alpha < 0.35 and line.misfit < 0.08, "the line passes near all five points"
 
 # %% [markdown]
 # Five points, almost two powers of ten, a few percent of misfit: it looks like a law. But it says
@@ -299,15 +282,7 @@ assert 0.1 < alpha < 0.35 and misfit < 0.08, "the line passes near all five poin
 # L = E + \frac{a}{N^{\alpha}}
 # $$
 #
-# We try many floors. For each, log(L - E) is fitted by a line. But what should be small is the
-# error of log L. How do the two errors belong together? A small change dL changes them by
-#
-# $$
-# d \log L = \frac{dL}{L}, \qquad d \log (L - E) = \frac{dL}{L - E},
-# \qquad \text{so} \qquad d \log L = \frac{L - E}{L} \; d \log (L - E)
-# $$
-#
-# (to first order). Hence the weights (L - E) / L in the fit. We keep the floor with the smallest
+# We try many floors. For each, log(L - E) is fitted by a line; we keep the floor with the smallest
 # misfit of log L.
 
 # %%
@@ -318,45 +293,63 @@ def with_floors(N, loss):
     return fits, min(fits, key=lambda fit: fit.misfit)
 
 
-fits, best = with_floors(N, loss)
+fits, curve = with_floors(N, loss)
 far = size_of(SIXTH)
 print(f"floor E   alpha   misfit   predicted for N = {far:,}")
-for fit in sorted({*fits[::20], best}):
-    mark = "   the smallest misfit" if fit is best else ""
+for fit in sorted({*fits[::20], curve}):
+    mark = "   the smallest misfit" if fit is curve else ""
     print(f"{fit.floor:7.2f}{fit.alpha:8.3f}{fit.misfit:9.1%}{fit.law(far):14.3f}{mark}")
-curve = best.law
-assert best.alpha > 1.3 * alpha, "with the best floor the exponent is much larger"
-assert fits[-1].alpha > 2 * alpha, "with the highest floor it is more than twice as large"
+assert fits[-1].alpha > 2 * line.alpha, "with the highest floor alpha is more than twice as large"
 assert np.median([fit.misfit for fit in fits]) < 0.06, "and most floors fit well"
 
 # %% [markdown]
-# **Look at the column of alpha.** Most floors have a misfit of a few percent; other first weights
-# move a single point by as much (section 5). So the misfit hardly decides between them. Yet alpha
-# changes by a factor of two and more. An exponent belongs to the formula with which it was fitted.
-# This is one difference between the two famous exponents: Kaplan's 0.076 is fitted without a floor,
-# the 0.34 of Hoffmann et al. is for what is *above* a floor.
+# **Look at the column of alpha.** Most floors have a misfit of a few percent, so the five points
+# hardly decide between them. Yet alpha changes by a factor of two and more. An exponent belongs to
+# the formula with which it was fitted. (Kaplan's 0.076 is fitted without a floor; the 0.34 of
+# Hoffmann et al. is for what is *above* a floor.)
+
+# %% [markdown] tags=["deeper"]
+# ### The weights of the fit
 #
+# What should be small is the error of log L, but the line is fitted to log(L - E). How do the two
+# errors belong together? A small change dL changes them by
+#
+# $$
+# d \log L = \frac{dL}{L}, \qquad d \log (L - E) = \frac{dL}{L - E},
+# \qquad \text{so} \qquad d \log L = \frac{L - E}{L} \; d \log (L - E)
+# $$
+#
+# (to first order). Hence the weights (L - E) / L in `power_law`.
+
+# %%
+larger = loss + 0.001
+of_log = np.log(larger) - np.log(loss)
+of_log_above = np.log(larger - curve.floor) - np.log(loss - curve.floor)
+weighted = (loss - curve.floor) / loss * of_log_above
+print("each loss is 0.001 larger; in thousandths:")
+for what, change in (("log L", of_log), ("log(L - E)", of_log_above), ("weighted", weighted)):
+    print(f"{what:12}", *(f"{1000 * one:6.3f}" for one in change))
+assert np.allclose(of_log, weighted, rtol=0.01), "with the weights it is the error of log L"
+
+# %% [markdown]
 # ## 5. The check: a sixth model
 #
-# Now we have two predictions for a model more than twice as large as the largest, one by the line
-# and one by the curve. They are printed before the model is trained.
+# Now there are two predictions for a model more than twice as large as the largest, one by the line
+# and one by the curve. They are printed before it is trained. **Guess first**: which one is nearer?
 
 # %%
-print(f"predicted for N = {far:,}: by the line {line(far):.3f}, by the curve {curve(far):.3f}")
-print("width         N           D     loss  seconds")
+by_line, by_curve = line.law(far), curve.law(far)
+print(f"predicted for N = {far:,}: by the line {by_line:.3f}, by the curve {by_curve:.3f}")
+print("width         N           D     loss")
 truth = train(SIXTH)
-print(f"the line is {line(far) / truth - 1:+.1%} off, the curve {curve(far) / truth - 1:+.1%}")
-assert line(far) < (1 - 2 * misfit) * truth, "too small, by more than twice the line's misfit"
-assert abs(curve(far) - truth) < abs(line(far) - truth), "the curve predicts better"
-
-# %%
+print(f"the line is {by_line / truth - 1:+.1%} off, the curve {by_curve / truth - 1:+.1%}")
+assert by_line < (1 - 2 * line.misfit) * truth, "too small, by more than twice the line's misfit"
+assert abs(by_curve - truth) < abs(by_line - truth), "the curve predicts better"
 figure, axes = plot.plt.subplots(figsize=(7, 5))
 axis = np.geomspace(N[0] / 1.5, far * 8, 50)
-axes.loglog(axis, line(axis), color="tab:red", label=f"line, alpha {alpha:.2f}")
-curve_label = f"curve, floor {best.floor:.2f}, alpha {best.alpha:.2f}"
-axes.loglog(axis, curve(axis), color="tab:green", label=curve_label)
-kaplan_slope = loss[2] * (axis / N[2]) ** -0.076
-axes.loglog(axis, kaplan_slope, color="gray", linestyle="--", label="Kaplan's slope, 0.076")
+axes.loglog(axis, line.law(axis), color="tab:red", label=f"line, alpha {line.alpha:.2f}")
+curve_label = f"curve, floor {curve.floor:.2f}, alpha {curve.alpha:.2f}"
+axes.loglog(axis, curve.law(axis), color="tab:green", label=curve_label)
 axes.loglog(N, loss, "ko", label="five sizes")
 axes.loglog(far, truth, "k*", markersize=16, label="the sixth, trained afterwards")
 axes.set(xlabel="N, parameters in the blocks", ylabel="loss (nats per letter)")
@@ -368,10 +361,19 @@ plot.save(figure, "24_loss_by_size.png")
 
 # %% [markdown]
 # **The line missed by a few percent where we had points, and by more than twice that at the next
-# size.** The curve did better, although the five points hardly preferred it. Was that luck?
+# size.** The curve did better, although the five points hardly preferred it. That was no luck: with
+# three first weights, and with a better learning rate for each size, the line is off by 8 to 11 %,
+# the curve by less than 5 % (the next part). A fit says how well it describes the points. Only a
+# prediction tests it.
+
+# %% [markdown] tags=["deeper"]
+# ### Other first weights, and another rate
+#
 # `benchmarks/scaling.py` has done the same with other first weights:
 
 # %%
+import math
+
 from minigpt.learn import reference
 
 record = list(reference.recorded("scaling.json")["rows"].values())
@@ -405,7 +407,7 @@ for seed, (its_line, its_best, line_off, curve_off) in by_seed.items():
     assert line_off < -0.05 and abs(curve_off) < abs(line_off), "the line is too low"
 spread = np.ptp(points, axis=0) / loss
 print(f"other first weights move a single point by {min(spread):.1%} to {max(spread):.1%}")
-assert np.mean(spread) > best.misfit, "more than the curve's misfit"
+assert np.mean(spread) > curve.misfit, "more than the curve's misfit"
 
 # %% [markdown]
 # The curve is better each time. But other first weights with the same rates repeat the same
@@ -450,9 +452,9 @@ assert all(abs(found[3]) < abs(found[2]) for found in tuned.values()), "and the 
 # the points. But with the better rate for each size the line misses by about as much as before, and
 # the curve is better each time. (The better rate was chosen by the loss of the same unread stories.
 # That favours it a little.) Look at the intervals too: from three seeds the floor is known to a
-# quarter at best, and alpha of the curve to an eighth. A fit says how well it describes the points.
-# Only a prediction tests it.
-#
+# quarter at best, and alpha of the curve to an eighth.
+
+# %% [markdown] tags=["deeper"]
 # ## 6. A longer training, or a larger model?
 #
 # Is the floor E the chance in the stories, which no model can foresee? Then *no* model of any kind
@@ -463,7 +465,7 @@ assert all(abs(found[3]) < abs(found[2]) for found in tuned.values()), "and the 
 # first weights.
 
 # %%
-print("width         N           D     loss  seconds")
+print("width         N           D     loss")
 texts = np.array([D // 8, D // 4, D // 2, D, 4 * D])
 with_less = [train(WIDTHS[-1], STEPS // part) for part in (8, 4, 2)]
 with_more = recorded(WIDTHS[-1], steps=4 * STEPS)
@@ -541,7 +543,7 @@ assert operations_small < 0.4 * operations_large, "for less than half the operat
 figure, axes = plot.plt.subplots(figsize=(7, 5))
 axes.loglog(texts, by_text, "ko-", linewidth=0.8, label=f"width {WIDTHS[-1]}")
 axes.loglog(D, of_width_24, "s", color="tab:blue", markersize=9, label=f"width {WIDTHS[2]}")
-axes.axhline(best.floor, color="tab:green", linestyle="--", label="the curve's floor")
+axes.axhline(curve.floor, color="tab:green", linestyle="--", label="the curve's floor")
 for i, slope in enumerate(slopes):  # below the middle of each segment
     middle = [math.sqrt(ends[i] * float(ends[i + 1])) for ends in (texts, by_text)]
     axes.text(0.95 * middle[0], 0.95 * middle[1], f"slope {slope:.2f}", ha="right", va="top")
@@ -559,7 +561,8 @@ plot.save(figure, "24_loss_by_text.png")
 # off all the same. To train twice as long brought more than to make the model seven times as large:
 # width 24 with the whole training (the blue square) is better than width 64 with half of it, for
 # less than half the operations. **Our trainings were too short, and not our models too small.**
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 7. How to spend a budget
 #
 # That is the question of Hoffmann et al.: a fixed budget of 6 N D operations, and the law above.
@@ -690,7 +693,8 @@ assert np.ptp(list(alphas.values())) > 0.05, "the exponent depends on the recipe
 # %% [markdown]
 # So alpha depends on the batch, the number of updates and the rate. A scaling law is a law of
 # everything that was kept the same.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 8. In the library
 #
 # `minigpt info` prints the operations for each token. The count is that of section 2:
@@ -709,7 +713,7 @@ for width in WIDTHS:
     print(f"{width:5}{counted(width):15,.0f}{by_library:23,}")
     assert counted(width) == by_library, "the library's estimate is the exact count"
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
 #
 # - **Kaplan et al.** also give a law of the text: L(D) = (5.4e13 / D)^0.095, in nats per token of
@@ -727,20 +731,29 @@ for width in WIDTHS:
 #   measures how much that matters.
 # - **Which loss?** Ours is per letter, theirs per token. If the loss is counted in another unit,
 #   with the same tokenizer, then L is only multiplied: E, A, B change, and the exponents do not.
+
+# %% [markdown]
+# ## 10. To keep
 #
-# ## 10. Exercises
+# - A power law is a straight line on logarithmic axes, so a few small models give a prediction for
+#   a larger one.
+# - A line and a curve with a floor may fit the same points, and their exponents differ by a factor
+#   of two: an exponent belongs to its formula.
+# - A fit describes; only a prediction, made before the training, tests it.
+
+# %% [markdown]
+# ## 11. Exercises
 #
 # 1. `exercises/24_scaling_laws.py`: the backward pass of Hoffmann's law. `lines.check` judges it
 #    line by line; then your gradient fits the constants to 40 losses.
 # 2. `exercises/24_find_the_bug.py`: a function that divides a budget, and passes all of its
 #    author's tests.
-# 3. With pencil: at the best split of a budget, how large is the term A / N^alpha compared with
-#    B / D^beta? What does that say, if alpha and beta are equal?
-# 4. With pencil: a model is used much after its training, and each use of a token costs 2 N
-#    operations. Is the best N then larger or smaller than in section 7?
-# 5. To try: train width 64 for 1,200 steps with the schedule of a run of 2,400 steps, and with that
-#    of 4,800. How far are the losses from the one in the table of section 3?
+# 3. With pencil: at the best split of a budget, how large is A / N^alpha beside B / D^beta? And if
+#    alpha and beta are equal?
+# 4. With pencil: a model is used much after its training, at 2 N operations for each token. Is the
+#    best N then larger or smaller than in section 7?
+# 5. To try: train width 64 for 1,200 steps with the schedules of runs of 2,400 and of 4,800 steps.
+#    How far are the losses from that of section 3?
 
 # %%
-print(f"lesson 24: every check is happy (the curve was {curve(far) / truth - 1:+.1%} off, "
-      f"the line {line(far) / truth - 1:+.1%})")
+print("lesson 24: every check is happy")

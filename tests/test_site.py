@@ -620,7 +620,6 @@ MEASURED = {  # for a lesson: its lines that hold such numbers; all else in them
         "milliseconds" + rf" +{N}" * 6,
         "  for a row" + rf" +{N}" * 6,
     ],
-    "24": [rf" +(?:8|16|24|40|64|96) +[\d,]+ +\d+,\d00 +[\d.]+ +{N}"],
 }
 
 
