@@ -318,8 +318,8 @@ for name, (fresh, known) in zero_shot.items():
 # ## 3. Does it read the story?
 #
 # A high score is not yet an understanding. Change one thing: put the *wrong* story before the
-# candidates, that of the next example. Candidates and labels stay. A model that needs the story
-# must fall to about 50 %. **Guess first**: what happens to the two scores?
+# candidates, that of the next example. All else stays, in `endings` also the question after the
+# story. A model that needs the story must fall to about 50 %. **Guess**: what do the scores do?
 
 # %%
 other_story = {}
@@ -340,8 +340,8 @@ assert other_story["endings"] > own_story["endings"] - 8, "endings: the story is
 
 # %% [markdown]
 # **The surprise of this lesson.** In `cloze` the score falls to a guess, as it should. In `endings`
-# the model answers as well after the wrong story. It does not need to read: most of these questions
-# can be answered from the rules of the story world, which are the same in every story. A dog eats a
+# the model answers as well after the wrong story. It does not need it: most of these questions can
+# be answered from the rules of the story world, which are the same in every story. A dog eats a
 # bone, and milk is kept in the barn. So a high score of `endings` says that the model knows the
 # rules. It does not say that it follows a story.
 #
