@@ -1,7 +1,7 @@
 """Exercise 19: find the bug. A perplexity per word, tried by its author on a text in which every word is one token.
 
 Run the file. Is the number that it gives too high or too low? With it, would a model look better or worse than it is?
-Change `perplexity_per_word`; one line is enough. (Lesson 19, section 4.)
+Change `perplexity_per_word`; one line is enough. (Lesson 19, section 6.)
 
 Judge it:  python lessons/exercises/19_find_the_bug.py
 """

@@ -1,6 +1,6 @@
-"""Exercise 19: two attentions by hand, and the last word of a passage (lesson 19, sections 6 and 8).
+"""Exercise 19: two attentions by hand, and the last word of a passage (lesson 19, sections 3 and 10).
 
-1. `look_up`: the tiny model of section 6 found its two attentions by training. Build them yourself, without any
+1. `look_up`: the tiny model of lesson 19 found its two attentions by training. Build them yourself, without any
    training. Choose the queries, keys and values of two layers, so that each symbol finds the labels that belonged to
    the same symbol before. Everything that you need is one-hot: a row of zeros with a single 1.
 2. `last_word`: LAMBADA is about the last word of a passage, which may be several tokens. OpenAI scored the last token.
