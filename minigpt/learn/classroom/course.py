@@ -7,11 +7,11 @@ the lesson's own operations, from a stub to the library's judge.
 
 import functools
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigpt.errors import InputError
+from minigpt.files.disk import read_toml
 from minigpt.learn.cells import cells
 from minigpt.learn.classroom.language import language, tr
 from minigpt.learn.lessons import find_lessons
@@ -124,7 +124,7 @@ def exercise_of(name: str, where: Lesson | None = None) -> Exercise:
 def _hint_table() -> dict[str, dict]:
     """{key of an exercise: its "hints" and "answer", "hints_ko" and "answer_ko"}; empty where the file is missing."""
     path = find_lessons().get(HINTS)
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
+    return read_toml(path) if path else {}
 
 
 def _told(exercise: Exercise, what: str, nothing: Any) -> Any:

@@ -36,6 +36,7 @@ from minigpt.learn.judging.check_file import MAX_BYTES
 from minigpt.learn.lessons import DISTRIBUTION
 from minigpt.learn.sandbox.process import NotStarted, one_line
 
+COLUMNS = ("learner", "exercise", "verdict", "tensor", "index", "yours", "true", "mistake")  # of the table
 VERDICTS, SETTINGS = "verdicts.jsonl", "settings.json"
 
 
@@ -183,21 +184,12 @@ def _known(path: Path) -> dict[str, dict]:
 def _csv(rows: list[dict]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)  # some spreadsheets split at ";"
-    table.writerow(["learner", "exercise", "verdict", "tensor", "index", "yours", "true", "mistake"])
+    table.writerow(COLUMNS)
     for row in rows:
         first = (row["findings"] or [{}])[0]
         index = ", ".join(map(str, first.get("index", [])))
-        numbers = [first.get("yours"), first.get("true")]
-        cells = [
-            row["learner"],
-            row["exercise"],
-            row["word"],
-            first.get("tensor"),
-            index,
-            *numbers,
-            first.get("mistake"),
-        ]
-        table.writerow(_plain(cell) for cell in cells)
+        whole = row | first | {"verdict": row["word"], "index": index}
+        table.writerow(_plain(whole.get(name)) for name in COLUMNS)
     return text.getvalue()
 
 

@@ -9,10 +9,11 @@ test compares both. Sentences that come from elsewhere, such as a diagnosis, are
 import functools
 import os
 import re
-import tomllib
 import unicodedata
-from importlib import resources
+from pathlib import Path
 from typing import Any
+
+from minigpt.files.disk import read_toml
 
 VARIABLE = "MINIGPT_LANG"
 LANGUAGES = ("en", "ko")
@@ -42,8 +43,7 @@ def words(code: str) -> dict[str, dict[str, str]]:
 
 def read_words(name: str) -> dict[str, Any]:
     """The tables of a file in the folder `words`."""
-    file = resources.files("minigpt.learn.classroom") / "words" / name
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return read_toml(Path(__file__).parent / "words" / name)
 
 
 # --- Hangul takes two columns of a terminal --------------------------------------------------------------------------

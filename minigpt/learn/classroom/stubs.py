@@ -8,11 +8,10 @@ import functools
 import inspect
 import re
 import textwrap
-import tomllib
-from importlib import resources
 
 from minigpt import ops
 from minigpt.learn.classroom.course import Exercise, source_of
+from minigpt.learn.classroom.language import read_words
 from minigpt.ops import reference
 
 JUDGE = re.compile(r"^# --- the judge.*$", re.MULTILINE)
@@ -89,5 +88,4 @@ def _stub(op: str, way: str, exercise: Exercise) -> str:
 
 @functools.cache
 def _texts() -> dict[str, dict[str, str]]:
-    table = resources.files("minigpt.learn.classroom") / "words" / "stubs.toml"
-    return tomllib.loads(table.read_text(encoding="utf-8"))
+    return read_words("stubs.toml")

@@ -21,15 +21,14 @@ backward pass does not agree, a pattern for the names of the values whose gradie
 import difflib
 import functools
 import random
-import tomllib
 import types
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 from minigpt.errors import InputError
+from minigpt.files.disk import read_toml
 from minigpt.learn.museum.source import WHOLE_MODEL, right_source
 
-HOME = "minigpt.learn.museum"
 CHOICES, NEAR = 6, 2
 
 
@@ -92,11 +91,9 @@ def as_module(text: str, name: str) -> types.ModuleType:
 def pieces() -> tuple[Piece, ...]:
     """All pieces, in the order of their numbers. A number stays with its piece: progress files know it by that."""
     found = []
-    for file in sorted(resources.files(HOME).iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".toml"):
-            room = file.name.removesuffix(".toml")
-            for name, about in tomllib.loads(file.read_text(encoding="utf-8")).items():
-                found.append(Piece(room=room, name=name, **about))
+    for file in Path(__file__).parent.glob("*.toml"):
+        for name, about in read_toml(file).items():
+            found.append(Piece(room=file.stem, name=name, **about))
     return tuple(sorted(found))
 
 
