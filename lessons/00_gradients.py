@@ -551,6 +551,8 @@ assert n_scores * 512 == 1_610_612_736, "each score has one for every score of i
 # `lines.check` has done this in section 3, with a *random* `dout`. Ones look more natural: then L
 # is simply the sum of the outputs. Here is our backward pass, and one that we have multiplied by
 # -7: wrong sign, wrong size.
+#
+# **Guess:** how far apart are the two, with ones and with a random `dout`?
 
 # %%
 print("dout     largest entry of dx   largest difference to the one times -7")
@@ -562,7 +564,7 @@ for name, upstream in (("ones", np.ones_like(scores)), ("random", dout)):
 assert apart["ones"] < 1e-14, "with ones, right and wrong are the same"
 assert apart["random"] > 0.1, "with a random dout they are not"
 
-# %% [markdown]
+# %% [markdown] tags=["answer"]
 # With ones both are zero. **This is the surprise of the lesson.** Probabilities have the sum 1,
 # whatever the scores are. So the sum of the outputs never changes, its true gradient is zero, and
 # -7 times zero is zero: a check with ones compares zero with zero. LayerNorm (lesson 06) has the

@@ -352,7 +352,9 @@ for name, mine, product in zip(
 # ## 5. Check, and the trap
 #
 # **The trap.** `np.add.at` looks strange. Why not simply `dw[ids] += dout`? We try it, first with
-# ids that are all different, then with ours:
+# ids that are all different, then with ours, in which token 2 comes three times.
+#
+# **Guess:** which rows are wrong, and what is in them?
 
 # %%
 def trapped_backward(dout, cache):
@@ -374,7 +376,7 @@ last = dtaken[ids == 2][-1]
 print("row 2 of the wrong gradient:", trapped_dtable[2].round(2), "the last copy:", last.round(2))
 assert np.array_equal(trapped_dtable[2], last), "only the last copy remains"
 
-# %% [markdown]
+# %% [markdown] tags=["answer"]
 # NumPy executes `dw[ids] += dout` in three steps: take the rows, add, put the rows back. Three
 # copies of row 2 are taken. Each gets its own gradient, and all three are put back into the same
 # place, one over the other. Only the last one remains. **This is a surprise of the lesson**: no

@@ -293,6 +293,8 @@ assert np.allclose(closed_form, dlogits_by_lines, rtol=0, atol=1e-15), "the two 
 # Does it matter for learning? We start two tokens at p = 0.0001 for the right one, and follow each
 # gradient until p is above one half. Only the logit of the right token moves. The rate is 1 for
 # both losses; with other rates the numbers of updates are others.
+#
+# **Guess:** does each need tens of updates, hundreds, or thousands?
 
 # %%
 def p_of(z):
@@ -320,7 +322,7 @@ for name, push in pushes_on.items():
     print(f"{name:15} {steps:8,}")
 assert updates["cross-entropy"] < 20 and updates["squared error"] > 1000, "10 against thousands"
 
-# %% [markdown]
+# %% [markdown] tags=["answer"]
 # Cross-entropy pushes hardest where the model is most wrong. The squared error hardly pushes there.
 
 # %% [markdown] tags=["deeper"]

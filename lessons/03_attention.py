@@ -51,6 +51,10 @@ print("who has milk?", owner["milk"])
 # - Softmax turns the scores into *shares*, positive numbers that add up to 1. (Papers call them
 #   attention weights.)
 # - The answer is a mixture: each *value* times its share, added up.
+#
+# The query below has the score 4 with "milk", and 0 with the other two.
+#
+# **Guess:** how much of the answer is tom: a half, three quarters, or more?
 
 # %%
 def softmax(s):
@@ -68,6 +72,9 @@ soft_answer = soft_shares @ soft_values
 print("scores", soft_scores, "  shares", soft_shares.round(2))
 print("answer: {:.2f} mia + {:.2f} tom + {:.2f} ann".format(*soft_answer))
 assert np.allclose(soft_answer, [0.018, 0.965, 0.018], atol=1e-3), "the answer is nearly tom"
+
+# %% [markdown] tags=["answer"]
+# More: softmax compares exponentials, and $e^4$ is 55 times $e^0$. The answer is tom, nearly alone.
 
 # %%
 from minigpt import plot

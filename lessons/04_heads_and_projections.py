@@ -338,10 +338,10 @@ for h in range(NH):
 # %% [markdown]
 # ## 5. Check, and two traps
 #
-# **The surprise: numbers that can never learn.** Add a vector c to *every* key. All scores of row t
-# rise by the same number, q[t] . c / sqrt(D), and softmax does not change when all scores of a row
-# rise together (lesson 03). So the output stays as it is, and the true gradient of the key bias is
-# 0:
+# The keys have a bias: one vector that is added to *every* key. We make each of its numbers larger
+# by 100.
+#
+# **Guess:** does the output move a little, or far?
 
 # %%
 def with_key_bias(amount):
@@ -355,10 +355,13 @@ print(f"100 is added to every key bias: the output moves by {change:.0e}")
 assert change < 1e-10, "the key bias has no effect"
 print("key biases of GPT-1:", 12 * 768)
 
-# %% [markdown]
-# GPT-1 has 12 layers with 768 such numbers: 9,216 parameters that learn nothing from any text.
-# (Their gradient is rounding noise. Adam, lesson 09, enlarges the noise, so they may move, but to
-# no effect.)
+# %% [markdown] tags=["answer"]
+# **The surprise: numbers that can never learn.** It does not move. When a vector c is added to
+# every key, all scores of row t rise by the same number, q[t] . c / sqrt(D), and softmax does not
+# change when all scores of a row rise together (lesson 03). So the true gradient of the key bias
+# is 0. GPT-1 has 12 layers with 768 such numbers: 9,216 parameters that learn nothing from any
+# text. (Their gradient is rounding noise. Adam, lesson 09, enlarges the noise, so they may move,
+# but to no effect.)
 
 # %% [markdown] tags=["deeper"]
 # ### The first trap: the wrong split

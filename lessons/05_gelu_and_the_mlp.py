@@ -313,6 +313,8 @@ by_lines = lines.check(forward, backward, f)
 #
 # This is the product rule. x acts on the output in two ways: it *is* what passes (first term), and
 # it *moves the switch* (second term).
+#
+# **Guess:** the slope of ReLU is 0 or 1. Can that of GELU be above 1, or below 0?
 
 # %%
 def gelu_forward(x):
@@ -337,10 +339,10 @@ difference = np.abs(slope(f) - backward(np.ones_like(f), values)).max()
 assert difference < 1e-13, "the two agree"
 print("slope at 1 and at -1:", slope(np.array([1.0, -1.0])).round(3))
 
-# %% [markdown]
-# **The surprise.** Compare the slopes at 1 and at -1: 1.083 and -0.083. Their sum is 1. So it is
-# for every x and -x, since t and the second term change their signs with x. Wherever the slope is
-# above 1, it is below 0 at the mirrored place, by the same amount.
+# %% [markdown] tags=["answer"]
+# **The surprise: both.** Compare the slopes at 1 and at -1: 1.083 and -0.083. Their sum is 1. So it
+# is for every x and -x, since t and the second term change their signs with x. Wherever the slope
+# is above 1, it is below 0 at the mirrored place, by the same amount.
 
 # %%
 figure, axes = plot.plt.subplots(figsize=(7.5, 4.2))

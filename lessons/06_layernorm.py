@@ -63,6 +63,10 @@ def scales(s, norm, depth=24):
 
 print(f"after one layer with s = 1 the scale is {scales(1, norm=False)[0]:.2f}")
 
+# %% [markdown]
+# **Guess:** s = 1 keeps the scale in a product. With GELU behind each, how much is left after 24
+# layers: a half, a hundredth, or less than a millionth?
+
 # %%
 import math
 
@@ -79,7 +83,10 @@ axes.legend(loc="lower left", ncols=2, fontsize=10)
 plot.save(figure, "06_scale.png")
 for s in (0.5, 1, 2):
     assert normed[s].max() / normed[s].min() < 1.25, "with LayerNorm: about the same scale"
-    assert bare[s][11] < 1e-2 if s < 2 else bare[s][11] > 10, "without it: vanishes, or grows"
+    assert bare[s][23] < 1e-6 if s < 2 else bare[s][23] > 10, "without it: vanishes, or grows"
+
+# %% [markdown] tags=["answer"]
+# Less than a millionth (the purple line): the factors of 24 layers are multiplied.
 
 # %% [markdown]
 # Without LayerNorm, s would have to have nearly the right value (a factor of 1.05 in each layer

@@ -396,16 +396,19 @@ v = lines.run(block, x, *weights, n_head=nh)
 assert v.out.shape == x.shape == (2, 3, 4), "a block keeps the shape, so blocks can be stacked"
 
 # %% [markdown]
-# And the small world? The model of section 1, with the plus and without any other change, as many
-# updates as before:
+# And the small world? We take the model of section 1, with the plus and without any other change,
+# and as many updates.
+#
+# **Guess:** is it now better than the letter table?
 
 # %%
 with_plus = small_world.show("10")
 assert with_plus["two blocks"] < with_plus["the letter table"] - 0.3, "it is better than the table"
 
+# %% [markdown] tags=["answer"]
+# It is, as the first of our models, and by far. It writes words.
+
 # %% [markdown]
-# It is the first of our models that is better than the table, and it writes words.
-#
 # Look at `s2` once more. **The second sum starts from n, not from x.** From LN1 on, the stream is
 # n, and x itself is not added again. We come back to that in section 6.
 #

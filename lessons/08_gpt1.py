@@ -418,6 +418,8 @@ assert len(results) == len(w) == 26 and worst < 1e-8, "every array of the model 
 # A tiny GPT-1 of these functions: the 50 letters of the small world, two blocks, 64 wide. Two
 # things are taken on trust, and both are in `train`: the rule that moves the weights (Adam, lesson
 # 09), and the loop around it (lesson 11).
+#
+# **Guess:** after how many updates is it better than the letter table?
 
 # %%
 TINY = new_gpt1(V=small_world.V, T=small_world.T, C=64, n_layer=2, std=0.06)
@@ -442,7 +444,7 @@ print(f"the letter table: loss {so_far['the letter table']:.2f}")
 assert losses[50] > so_far["the letter table"] > losses[200], "it passes the table on the way"
 assert losses[0] > 3.5 and losses[600] < 1.5, "at first it knows nothing"
 
-# %% [markdown]
+# %% [markdown] tags=["answer"]
 # After 50 updates it is worse than the table that counts, after 200 better, and after 600 it writes
 # words of the stories. But it sees 32 letters, and the text has no plan.
 

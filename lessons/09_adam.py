@@ -312,13 +312,14 @@ for t in range(1, 5):
     assert math.isclose(m_hat, 3) and math.isclose(v_hat, 9), "a true average from the first update"
 
 # %% [markdown]
-# **The surprise.** What happens without the corrections? $m$ is too small by the factor $1 -
-# \beta_1^t$, so it seems that Adam would start too *slowly*. But $v$ is too small as well, and its
-# root is below the fraction line. The corrections multiply a step by
+# What happens without the corrections? $m$ is too small by the factor $1 - \beta_1^t$. But $v$ is
+# too small as well, and its root is below the fraction line. The corrections multiply a step by
 #
 # $$
 # \frac{\sqrt{1 - \beta_2^t}}{1 - \beta_1^t}
 # $$
+#
+# **Guess:** does Adam start more slowly without them, or faster?
 
 # %%
 def factor(t):
@@ -332,9 +333,9 @@ for t in (1, 10, 100, 1000):
     print(f"update {t:4} {of_m:12.3f} x {of_root:12.3f} x {of_m / of_root:16.2f} x")
 assert [round(factor(t), 3) for t in (1, 10, 100, 1000)] == [0.316, 0.153, 0.309, 0.795], "by hand"
 
-# %% [markdown]
-# **Without its corrections Adam starts faster, not slower**, by a factor of 3, then of 6.5, for
-# about a thousand updates. The corrections shorten the steps.
+# %% [markdown] tags=["answer"]
+# **The surprise.** **Without its corrections Adam starts faster, not slower**, by a factor of 3,
+# then of 6.5, for about a thousand updates. The corrections shorten the steps.
 
 # %% [markdown]
 # ## 4. The rule in GPT-1's released code

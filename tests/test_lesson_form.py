@@ -109,6 +109,27 @@ def test_a_deeper_part_is_a_whole_section(path):
                 assert not re.search(rf"^#{{1,{level}}} ", text, re.MULTILINE), f"the cell at line {found[number].line}"
 
 
+WITH_A_GUESS = tuple(f"{number:02}" for number in range(10))
+
+
+@each_lesson
+def test_a_guess_is_one_question_and_its_answer_follows_the_code(path):
+    """The last paragraph before a cell of code, one question in one or two lines; then the code, then the answer."""
+    found = cells(path)
+    guesses = [number for number, cell in enumerate(found) if "**Guess:**" in cell.source]
+    assert [number + 2 for number in guesses] == [number for number, cell in enumerate(found) if cell.is_answer]
+    for number in guesses:
+        last = found[number].prose.split("\n\n")[-1]
+        where = f"{path.name}, the cell at line {found[number].line}"
+        assert last.startswith("**Guess:** ") and last.endswith("?") and last.count("?") == 1, where
+        assert last.count("\n") <= 1 and found[number + 1].is_code, where
+        assert not found[number + 2].is_code and not found[number + 2].level, where
+    if path.name[:2] in WITH_A_GUESS:
+        kept = core(found)
+        assert any(cell.is_answer for cell in kept)
+    assert path.name[:2] in WITH_A_GUESS or not guesses
+
+
 @each_lesson
 def test_the_first_picture_stands_where_the_idea_starts(path):
     lines = path.read_text(encoding="utf-8").splitlines()

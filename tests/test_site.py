@@ -227,6 +227,23 @@ def test_what_is_deeper_is_a_fold_of_the_page_and_collapsed_in_the_notebook(tmp_
     assert heading.source == "## 1. Deep", "the notebook itself stays as it is"
 
 
+def test_an_answer_and_the_output_above_it_are_folded_on_the_page_and_in_the_notebook(tmp_path):
+    lessons, notebooks = part("lessons"), part("notebooks")
+    path = small_lesson(tmp_path, GUESSED)
+    notebook = lessons.read(path)
+    lessons.mark(notebook, path)
+    english, korean = (part("course").WORDS[language] for language in ("en", "ko"))
+    made = notebooks.page(notebook, "facts", english)
+    asked, code, answer, after = made.cells
+    folded = '<details class="answer"><summary>The answer</summary>\n\n**42**, of course.\n\n</details>'
+    assert answer.source == folded and "details" not in asked.source + after.source
+    assert code.metadata["tags"] == ["hide-output"]
+    assert code.metadata["mystnb"]["code_prompt_show"] == english["output"]
+    taken_home = notebooks.to_take_home(notebook, korean)
+    assert taken_home.cells[1].metadata["jupyter"]["outputs_hidden"]
+    assert "<summary>답</summary>\n\n**42**" in taken_home.cells[2].source
+
+
 def test_a_marked_section_becomes_a_fold():
     nodes = pytest.importorskip("docutils.nodes")
     utils = pytest.importorskip("docutils.utils")
@@ -288,6 +305,21 @@ print("deep")
 
 # %% [markdown]
 # ## 2. To keep
+"""
+
+GUESSED = """# %% [markdown]
+# # Lesson 98: a small one
+#
+# **Guess:** how much is six times seven?
+
+# %%
+print(6 * 7)
+
+# %% [markdown] tags=["answer"]
+# **42**, of course.
+
+# %% [markdown]
+# ## 1. To keep
 """
 
 LESSON = """# %% [markdown]

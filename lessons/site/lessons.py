@@ -111,7 +111,8 @@ def read(path: Path) -> nbformat.NotebookNode:
 def mark(notebook: nbformat.NotebookNode, path: Path) -> None:
     """Give the cells of the deeper parts of a lesson a tag; JupyterLab collapses what is below their headings.
 
-    The minutes of a part stand in the metadata of the cell that has its heading.
+    The minutes of a part stand in the metadata of the cell that has its heading. An answer has a tag too, and the
+    output above it, which gives the answer away, is collapsed.
     """
     found = cells(path)
     for part in deeper_parts(found):
@@ -120,6 +121,10 @@ def mark(notebook: nbformat.NotebookNode, path: Path) -> None:
         heading = notebook.cells[part.start]
         heading.metadata["jp-MarkdownHeadingCollapsed"] = True
         heading.metadata["minigpt"] = {"minutes": minutes(found[number] for number in part)}
+    for number, cell in enumerate(found):
+        if cell.is_answer:
+            notebook.cells[number].metadata["tags"] = ["answer"]
+            notebook.cells[number - 1].metadata["jupyter"] = {"outputs_hidden": True}
 
 
 def environment(beside: Path) -> dict[str, str]:

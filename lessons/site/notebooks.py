@@ -1,6 +1,7 @@
 """An executed lesson becomes the source of its page: facts under its title, coloured code, words for each picture.
 
-What is deeper is folded on the page, and collapsed in the notebook that readers take home.
+What is deeper is folded on the page, and collapsed in the notebook that readers take home. So are the answer to a guess
+and the output above it.
 """
 
 import copy
@@ -31,10 +32,17 @@ def page(notebook, facts: str, words: dict):
             if minutes := deeper_minutes(cell):
                 said = words["deeper"].format(minutes=minutes)
                 cell.source = below_heading(cell.source, f":::{{container}} deeper\n{said}\n:::")  # see folds.py
+            cell.source = folded_answer(cell, words)
         else:
             cell.outputs = [shown for output in cell.outputs for shown in on_page(output)]
+            settings = {}
             if any("image/png" in output.get("data", {}) for output in cell.outputs):
-                cell.metadata["mystnb"] = {"image": {"alt": words_of_picture(cell.source)}}
+                settings["image"] = {"alt": words_of_picture(cell.source)}
+            if "jupyter" in cell.metadata:  # an answer follows
+                cell.metadata["tags"] = ["hide-output"]
+                settings |= {"code_prompt_show": words["output"], "code_prompt_hide": words["output"]}
+            if settings:
+                cell.metadata["mystnb"] = settings
     return made
 
 
@@ -44,7 +52,16 @@ def to_take_home(notebook, words: dict):
     for cell in made.cells:
         if minutes := deeper_minutes(cell):
             cell.source = below_heading(cell.source, words["deeper_sentence"].format(minutes=minutes))
+        cell.source = folded_answer(cell, words)
     return made
+
+
+def folded_answer(cell, words: dict) -> str:
+    """The text of a cell; of an answer, behind a fold. Pages and notebooks both know this piece of HTML."""
+    if "answer" not in cell.metadata.get("tags", []):
+        return cell.source
+    opened = f'<details class="answer"><summary>{words["answer"]}</summary>'
+    return f"{opened}\n\n{cell.source}\n\n</details>"
 
 
 def deeper_minutes(cell) -> int:

@@ -3,6 +3,9 @@
 A lesson has a core, and deeper parts that can be left out. A deeper part begins with a cell of prose whose marker says
 so, `# %% [markdown] tags=["deeper"]`, and whose first line is a heading. It is a whole section: it ends where the next
 cell begins with a heading of the same level, or of a higher one.
+
+Before a cell of code the reader may be asked for a guess, in a paragraph that begins with **Guess:**. The answer is a
+cell of prose right after that code, whose marker is `# %% [markdown] tags=["answer"]`.
 """
 
 import re
@@ -14,6 +17,7 @@ from minigpt.errors import InputError
 
 MARKER = "# %%"
 DEEPER = 'tags=["deeper"]'
+ANSWER = 'tags=["answer"]'
 HEADING = re.compile(r"(#+) (.+)")
 WORDS = 130  # of prose, read in a minute
 LINES = 8  # of code, read in a minute
@@ -22,13 +26,14 @@ SHOWN = 0.5  # minutes to look at what a cell of code shows
 
 class Cell(NamedTuple):
     """One cell: the line of the file at which it begins, is it code, its lines without the marker, and does the marker
-    say that a deeper part begins here?
+    say that a deeper part begins here, or that this is the answer to a guess?
     """
 
     line: int
     is_code: bool
     lines: list[str]
     begins_deeper: bool = False
+    is_answer: bool = False
 
     @property
     def source(self) -> str:
@@ -64,7 +69,7 @@ def cells(path: Path) -> list[Cell]:
     found: list[Cell] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if line.startswith(MARKER):
-            found.append(Cell(number + 1, "[markdown]" not in line, [], DEEPER in line))
+            found.append(Cell(number + 1, "[markdown]" not in line, [], DEEPER in line, ANSWER in line))
         elif found:
             found[-1].lines.append(line)
     if not found:
