@@ -313,7 +313,7 @@ def until_one_is_wrong(trials, remote):
 @pytest.mark.slow
 @pytest.mark.parametrize("one", IN_NO_EXERCISE, ids=lambda one: one.op)
 def test_the_right_file_of_every_operation_is_happy(one, tmp_path, capsys):
-    """Of the others tests/test_solutions.py shows it: the same judge is happy with their exercises' solutions."""
+    """Of the others tests/test_learn_check.py shows it: the same judge is happy with their exercises' solutions."""
     assert verdict(one, one.right, tmp_path / "bug.py", capsys)[0]
 
 
