@@ -384,8 +384,9 @@ plot.save(figure, "20_roofline.png")
 print("the slope is memory, the flat part is arithmetic")
 
 # %% [markdown]
-# Only the linear maps reach the flat part. But they have nearly all of the arithmetic, so we might
-# think that the others do not matter. How much of the *time* do they take?
+# Only the linear maps reach the flat part. Products of matrices (the linear maps, and two in
+# attention) have nearly all of the arithmetic, so we might think that the other launches do not
+# matter. How much of the *time* do they take?
 
 # %%
 RIDGE = T4_RATE / T4_MEMORY
@@ -716,8 +717,8 @@ else:
 #
 # - Launches, memory and arithmetic go on at the same time, and the longest of the three decides. So
 #   a small model waits for launches, and does not gain from a faster GPU.
-# - Operations per byte decide between the other two (the roofline). By our count only products of
-#   matrices reach the peak of the cores; all else is 1 % of the arithmetic and 60 % of the time.
+# - Operations per byte decide between the other two (the roofline). In our block only products of
+#   matrices are limited by the cores; all else is 1 % of the arithmetic and 60 % of the time.
 # - The cure for both is fusing: one kernel in place of several has fewer launches, and its numbers
 #   stay in the cores.
 

@@ -65,8 +65,8 @@ plot.save(figure, "22_near_one.png")
 # arrays stay float32, and the factors of a product are rounded when they are read.
 #
 # bfloat16 is the upper half of a float32. So we round by its bits: to the nearest number, and of
-# two that are equally near to the one whose last bit is 0. (To let a carry do it, we add just under
-# half a step, and cut.)
+# two that are equally near to the one whose last bit is 0. (The code adds just under half a step,
+# and then cuts off the lower bits. Where the number must go up, the addition carries.)
 
 # %%
 FRACTION = {"float32": 23, "tf32": 10, "bfloat16": 7}  # bits; all three have 8 bits of exponent
@@ -724,8 +724,8 @@ print(", and the library's C" if kernel.problem() is None else f"; C: {kernel.pr
 #   float16 has finer steps, and a small range: it needs loss scaling.
 # - 16 bits for what is multiplied, float32 for what is summed: a sum loses every term that is
 #   smaller than half a step.
-# - A weight is the sum of its updates. With rounded weights a training stops, and no error message
-#   comes; with master weights in float32 it goes on.
+# - A weight is the sum of its updates. With rounded weights a training can stop, and no error
+#   message comes; with master weights in float32 it goes on.
 
 # %% [markdown]
 # ## 11. Exercises
