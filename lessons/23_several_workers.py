@@ -31,15 +31,6 @@ from minigpt import plot
 from minigpt.device.threads import set_threads
 
 set_threads(1)  # small arrays: a second thread would only be in the way
-four = np.array([2.0, 4, 6, 8])
-mean_of_means = (four[:3].mean() + four[3:].mean()) / 2
-sum_of_parts = four[:3].sum() / 4 + four[3:].sum() / 4
-print("the mean of all four losses        ", four.mean())
-print("the mean of the two means          ", mean_of_means)
-print("each part divided by 4, then added ", sum_of_parts)
-assert mean_of_means == 6 and four.mean() == 5, "the mean of two means is not the mean"
-assert sum_of_parts == four.mean(), "divided by the number of the whole batch, parts add up"
-
 d = plot.Diagram(7, 3.8, "one batch, two copies of the model")
 source = d.box(0.8, 2.1, "batch\nlosses\n2 4 6 8", color="gray", width=1.2, height=1.2)
 result = d.box(6.1, 2.1, "3 + 2 = 5\nright", color="tab:green", width=1.4, height=0.9)
@@ -50,6 +41,11 @@ for y, name, part in ((3.0, "worker 0\n2  4  6", "12 / 4 = 3"), (1.2, "worker 1\
     d.text(4.8, 2.1 + 1.1 * (y - 2.1), part, color="tab:green")
 d.text(3.5, 0.3, "the mean of the means: (4 + 8) / 2 = 6, wrong", color="tab:red")
 plot.save(d.figure, "23_two_workers.png")
+four = np.array([2.0, 4, 6, 8])
+mean_of_means = (four[:3].mean() + four[3:].mean()) / 2
+sum_of_parts = four[:3].sum() / 4 + four[3:].sum() / 4
+print(f"all: {four.mean()}; mean of means: {mean_of_means}; parts / 4, added: {sum_of_parts}")
+assert mean_of_means == 6 and sum_of_parts == four.mean() == 5, "divided by 4, the parts add up"
 
 # %% [markdown]
 # The mean of two means is the mean *only if both parts have the same size*. Another rule always
