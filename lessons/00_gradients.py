@@ -58,7 +58,7 @@ assert 3.6 < years < 3.8, "116,534,784 seconds are 3.7 years"
 # We write the loss as a **computation graph**. Each box is one small operation. Each arrow carries
 # one number.
 
-# %%
+# %% tags=["hide-input"]
 from minigpt import plot
 
 graph = plot.Diagram(9, 3.1, "Values go to the right (black), gradients come back (red)")
@@ -155,7 +155,7 @@ assert abs(dw - slope) < 0.01, "the chain rule agrees with the direct way"
 # %% [markdown] tags=["deeper"]
 # ### Two paths: a picture, and the direct way
 
-# %%
+# %% tags=["hide-input"]
 two = plot.Diagram(8, 3.3, "u is used twice: its gradient is the sum, 24 + 12 = 36")
 u_box = two.box(0.8, 1.6, "u = 2", "tab:green", width=1.0)
 square = two.box(3.2, 2.5, "a = u²", width=1.2)

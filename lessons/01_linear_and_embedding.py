@@ -21,7 +21,7 @@
 # means anything. A model needs quantities that it can add and weigh. So each token gets a vector of
 # its own, a list of numbers that are *learnt*. The vectors are the rows of one table:
 
-# %%
+# %% tags=["hide-input"]
 import numpy as np
 
 from minigpt import plot
@@ -280,7 +280,7 @@ assert np.allclose(dtable, by_one_hot, rtol=0, atol=1e-14), "both are the sum ov
 # %% [markdown] tags=["deeper"]
 # ### The three products, and their cost
 
-# %%
+# %% tags=["hide-input"]
 shapes = plot.Diagram(8, 6.6, "One product forward, two products backward")
 products = [
     [("x (N, I)", N, I, "tab:blue"), ("w (I, O)", I, O, "tab:orange"),
@@ -579,7 +579,7 @@ def apart(points, least=0.17):
 
 print("drawn: 27 letters, of which", vowels.sum(), "are vowels")
 
-# %%
+# %% tags=["hide-input"]
 letter_figure, letter_axes = plot.plt.subplots(figsize=(8, 5.5))
 direction = letters[vowels].mean(axis=0) - letters[consonants].mean(axis=0)
 direction = direction / np.linalg.norm(direction)
@@ -697,7 +697,7 @@ assert max(late) - min(late) < 0.02, "at the end all three have the same loss"
 same = abs(trapped_losses[early].mean() - mean_losses[early].mean())
 assert same < 0.05, "the mean of all copies gives the curve of the wrong gradient"
 
-# %%
+# %% tags=["hide-input"]
 curve_figure, curve_axes = plot.plt.subplots(figsize=(8, 4.5))
 for (name, curve), style in zip(loss_curves.items(), ("-", "-", ":"), strict=True):
     smooth = np.convolve(curve, np.ones(50) / 50, "valid")[:1500]

@@ -328,7 +328,7 @@ assert updates["cross-entropy"] < 20 and updates["squared error"] > 1000, "10 ag
 # %% [markdown] tags=["deeper"]
 # ### The two pushes, drawn
 
-# %%
+# %% tags=["hide-input"]
 chances = np.logspace(-4, -0.001, 200)
 figure, axes = plot.plt.subplots(figsize=(7.5, 4))
 for (name, push), style in zip(pushes_on.items(), ("-", "--"), strict=True):
@@ -451,7 +451,7 @@ assert np.allclose(joined, collapsed, rtol=0, atol=1e-15), "so do their gradient
 # **A first model that writes.** We count in 500 stories which letter follows which. Row a of this
 # **letter table**, divided by its sum, holds the probabilities of the letter after a.
 
-# %%
+# %% tags=["hide-input"]
 letters, text = small_world.LETTERS, small_world.IDS  # text: the number of each letter
 pairs = np.full((len(letters), len(letters)), 0.01)  # a pair never seen is not impossible
 np.add.at(pairs, (text[:-1], text[1:]), 1)
@@ -689,7 +689,7 @@ assert ops.ledger(library_cache)["p"] == logits.nbytes, "p is as large as the lo
 # take a few rows of h, and compute their logits, their loss *and at once their gradient*. Then we
 # throw these logits away. Only the loss, dh and the running sum dw remain.
 
-# %%
+# %% tags=["hide-input"]
 drawing = plot.Diagram(8.2, 3.3, "The logits of a few rows at a time")
 blue, orange, light = "tab:blue", "tab:orange", "lightgray"
 drawing.box(0.7, 1.5, "", light, width=0.9, height=2.4)

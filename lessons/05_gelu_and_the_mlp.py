@@ -128,7 +128,7 @@ assert np.array_equal(bent_ab, WANTED), "two maps with ReLU between are right"
 #    above both z of the other pair, and so would their sum.
 # 3. But z is linear, so the two sums are equal: z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0).
 
-# %%
+# %% tags=["hide-input"]
 s_line = np.linspace(-0.5, 2.5, 301)
 figure, (left, right) = plot.plt.subplots(1, 2, figsize=(9, 4), sharey=True)
 left.axhline(0.5, color="gray", linestyle="--", label="the best linear map")
@@ -182,7 +182,7 @@ for value in (-1.0, 0.5, 2.0):
     print(f"{value:4}   {average:18.3f}   {erf_form(value):8.3f}")
     assert abs(average - erf_form(value)) < 0.005, "GELU is the average"
 
-# %%
+# %% tags=["hide-input"]
 figure, (left, right) = plot.plt.subplots(1, 2, figsize=(9, 4))
 left.plot(span, (span > 0).astype(float), "--", color="gray", label="step: x > 0")
 left.plot(span, cdf(span), color="tab:blue", label="Φ(x)")
@@ -489,7 +489,7 @@ mlp_by_lines = lines.check(mlp_lines, mlp_lines_backward, x, w1, b1, w2, b2)
 # %% [markdown] tags=["deeper"]
 # ### The shapes in GPT-1, drawn
 
-# %%
+# %% tags=["hide-input"]
 drawing = plot.Diagram(8.6, 3, "The MLP of GPT-1: the shapes of its values, and its weights")
 orange = "tab:orange"
 steps = []

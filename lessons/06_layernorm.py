@@ -452,7 +452,7 @@ lengths = np.linalg.norm(field, axis=-1)  # ticks[5] is 0, above and below the c
 assert np.nanmax(lengths[:, 5]) < 1e-4, "at the top and at the bottom the arrows vanish"
 assert np.all(np.diff(lengths[5, 7:]) < 0), "farther to the right they are shorter"
 
-# %%
+# %% tags=["hide-input"]
 figure, (left, right) = plot.plt.subplots(1, 2, figsize=(10, 5.2))
 angle = np.linspace(0, 2 * math.pi, 200)
 for axes in (left, right):

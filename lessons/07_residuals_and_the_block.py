@@ -234,7 +234,7 @@ assert spread["LN(x + f(x))", 24][1] < 0.8 < 0.9 < spread["LN(x + f(x))", 100][0
 # unchanged, so df = 1. And x is used twice, by the sum and by f, so by the chain rule over two
 # paths (lesson 00) its gradient is a sum of two parts: 1 + 0.5 = 1.5.
 
-# %%
+# %% tags=["hide-input"]
 d = plot.Diagram(8.6, 3.3, "One residual connection: values in black, gradients in red")
 source, layer = d.box(0.9, 0.9, "x = 2"), d.box(3.6, 2.5, "f = 0.5 x")
 plus_box = d.box(6.0, 0.9, "+", "tab:green", width=0.6)

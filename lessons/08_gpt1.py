@@ -40,7 +40,7 @@ assert so_far["one block"] < so_far["the letter table"] - 0.1, "better than the 
 # position. The block is that of lesson 07. Here are all parts in one picture. B is the number of
 # sequences in a batch, T the number of tokens in each.
 
-# %%
+# %% tags=["hide-input"]
 from minigpt import plot
 
 drawing = plot.Diagram(7.4, 7.0, "GPT-1, from bottom to top")
@@ -636,7 +636,7 @@ print(f"{totals[0]:,} parameters; for each token {totals[1]:,} operations, {tota
 assert tuple(totals) == (116_534_784, 251_102_208, 1_197_272), "what a token costs"
 print(f"to keep for a batch of 64 x 512 tokens: {64 * 512 * totals[2] / 1e9:.0f} GB")
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(9, 4.6))
 bottom = np.zeros(3)
 for (part, row), color in zip(COST.items(), (*COLORS[:1], *COLORS[2:], "tab:red"), strict=True):

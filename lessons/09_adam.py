@@ -619,7 +619,7 @@ assert all(sameness(run[0]) > 0.95 for run in dead), "all positions are alike"
 assert all(run[1][-15:].mean() < 2.3 and sameness(run[0]) < 0.6 for run in alive), "they learn"
 assert before_it < 0.3 and after_it > 0.8, "one update makes positions alike"
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(9, 4.6))
 colors = ("tab:red", "tab:green", "tab:olive", "black")
 for (name, run), color in zip(deep.items(), colors, strict=True):
@@ -670,7 +670,7 @@ assert stuck[PRE + "no warm-up"] == 1 and stuck[PRE + "warm-up 0.5"] == 0, "the 
 assert stuck[POST + "frequencies given, no warm-up"] == 8, "the explanation is tested"
 assert stuck[POST + "frequencies given, warm-up 0.5"] == 0, "the test can be passed"
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(9, 5.9))
 for i, name in enumerate(reversed(stuck)):
     for end in record[name]["ends"]:

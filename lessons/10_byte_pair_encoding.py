@@ -574,7 +574,7 @@ at_512 = [curves["the manual, the new tenth"][512], curves["the manual, merges f
 print("the new tenth after 512 merges: from the manual {:.2f}, from stories {:.2f}".format(*at_512))
 assert at_512[1] > at_512[0] + 0.5, "with as many merges, those of its own kind are better"
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(7, 5))
 styles = (("o-", "tab:blue"), ("o--", "tab:blue"), ("s-", "tab:orange"), ("s--", "tab:orange"),
           ("^:", "tab:red"))  # fmt: skip

@@ -72,7 +72,7 @@ assert text.decode(story_ids.tolist()) == one_story, "no capital and no space is
 # tokens, one place further*. The causal mask (lesson 03) hides all later tokens from each position,
 # so no position can look at its own target:
 
-# %%
+# %% tags=["hide-input"]
 from minigpt import plot
 
 drawing = plot.Diagram(9.6, 3.1, "Six tokens in, six targets out: the same text, one place further")
@@ -562,7 +562,7 @@ apart, free_at = names_at["held at 0"], names_at["free"]
 assert all(apart[seed] < free_at[seed] for seed in apart), "held apart, they are learnt earlier"
 assert min(apart.values()) > 2 * max(toys_at["held at 0"].values()), "but later than the toys"
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(8, 4.8))
 COLORS = ("black", "tab:red", "tab:orange", "tab:blue", "tab:gray")
 for condition, color in zip(CONDITIONS, COLORS, strict=True):

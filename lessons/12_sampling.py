@@ -274,7 +274,7 @@ assert not np.array_equal(*drawn_texts), "drawn texts differ; the two greedy tex
 # %% [markdown] tags=["deeper"]
 # ### The stick, drawn
 
-# %%
+# %% tags=["hide-input"]
 stick_figure, stick = plot.plt.subplots(figsize=(10, 2.6))
 for token, (share, end) in enumerate(zip(four, four.cumsum(), strict=True)):
     stick.barh(0, share, left=end - share, color=f"C{token}", alpha=0.6, edgecolor="black")
@@ -629,7 +629,7 @@ print(f"surprisal per throw: {-math.log(0.6):.3f} for all heads, "
 assert one_sequence.argmax() == 100 and together.argmax() == 60, "likeliest, and most frequent"
 assert abs(-math.log(one_sequence[60]) / 100 - coin_entropy) < 1e-9, "typical: as the entropy says"
 
-# %%
+# %% tags=["hide-input"]
 coin_figure, coin = plot.plt.subplots(figsize=(9, 4.5))
 coin.semilogy(heads, one_sequence, color="tab:red", label="one sequence with so many heads")
 coin.semilogy(heads, together, color="tab:blue", label="all such sequences together")
@@ -766,7 +766,7 @@ assert growth < 2 * error_of_growth < 0.2, "no growth that these texts could sho
 #
 # And which tokens surprise? One real story, and the greedy text from the same beginning:
 
-# %%
+# %% tags=["hide-input"]
 story_figure, panels = plot.plt.subplots(2, 1, figsize=(10, 6), sharex=True, sharey=True)
 for axes, name in zip(panels, ("real", "greedy"), strict=True):
     cost = costs[name][0]

@@ -88,7 +88,7 @@ assert new < body_size / 1000, "less than a thousandth is new"
 # %% [markdown] tags=["deeper"]
 # ### The four layouts, drawn
 
-# %%
+# %% tags=["hide-input"]
 FORMS = {
     "classification": ["start", "text", "extract"],
     "entailment": ["start", "premise", "delimiter", "hypothesis", "extract"],
@@ -587,7 +587,7 @@ for name, curve in curves.items():
 known, fresh = curves["pre-trained"][-1], curves["fresh weights"][-1]
 assert known > 80 and known > fresh + 15, "in 45 updates only the pre-trained model learns the task"
 
-# %%
+# %% tags=["hide-input"]
 curve_figure, axes = plot.plt.subplots(figsize=(8, 4))
 for name, curve in curves.items():
     axes.plot(range(EPOCHS + 1), curve, "o-", label=name)

@@ -710,7 +710,7 @@ for name, theirs in library.items():
 # c, what it stores, and h, what it shows. Four numbers for each cell decide: i how much is let
 # in, f how much is kept, g what comes in, o how much is shown.
 
-# %%
+# %% tags=["hide-input"]
 drawing = plot.Diagram(10, 3.4)
 before, after = drawing.box(0.9, 2.6, "c before"), drawing.box(9.0, 2.6, "c")
 kept, added = drawing.box(3.2, 2.6, "times f"), drawing.box(5.8, 2.6, "plus i g")

@@ -31,7 +31,7 @@
 # five bytes, and the tokens that a byte-level tokenizer may make of them. (A byte is written with
 # two hexadecimal digits: c3 is 12 x 16 + 3 = 195.)
 
-# %%
+# %% tags=["hide-input"]
 import sys
 
 from minigpt import plot
@@ -604,7 +604,7 @@ print(f"{len(SENTENCE)} characters, {EDGES[-1]} bytes; kinds of tokens:")
 for vocabulary in (english, korean):
     print("  ", dict(Counter(kind for _, _, kind in kinds_of_tokens(vocabulary))))
 
-# %%
+# %% tags=["hide-input"]
 COLORS = {
     "whole characters": "tab:green", "a part of one character": "0.75",
     "parts of two characters": "tab:red",
@@ -651,7 +651,7 @@ assert list(not_whole_tokens.values())[-1] == 0, "with all merges, every token i
 #
 # How does the cost of the new paragraph fall with the number of merges?
 
-# %%
+# %% tags=["hide-input"]
 STEPS = [0, 10, 30, 60, 120, 250, 500, 1000, 2000]
 TEXTS = {
     "learnt from English": (some_merges, "s-"),

@@ -587,7 +587,7 @@ assert bottom_top[1024, 10] < 0.1 and bottom_top[1024, 60] > 0.3, "at 1/1024 it 
 # At 1/1024 the gradient falls too, but only to 4 %, and then it comes back. At 1/512 it does not.
 # So it is not learning itself: the rate is too large for this depth.
 
-# %%
+# %% tags=["hide-input"]
 gradient_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.8), sharey=True)
 SHADES = {n_layer: 0.35 + 0.65 * i / (len(DEPTHS) - 1) for i, n_layer in enumerate(DEPTHS)}
 COLORS = {"post-LN": plot.plt.cm.Reds, "pre-LN": plot.plt.cm.Greens}

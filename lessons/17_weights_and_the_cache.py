@@ -21,7 +21,7 @@
 # code, and no order of layers. So the names must be right. Here is the file of the smallest GPT-2,
 # `model.safetensors`, as a bar of bytes. (You do not need the file to read this lesson.)
 
-# %%
+# %% tags=["hide-input"]
 from minigpt import plot
 
 PARTS = {"8 bytes: the length of the header": 8, "the header": 14_283,
@@ -540,7 +540,7 @@ assert np.allclose(token_by_token(x), seven[0], rtol=0, atol=1e-14), "the same o
 # %% [markdown] tags=["deeper"]
 # ### The 7th token, drawn
 
-# %%
+# %% tags=["hide-input"]
 cache_drawing = plot.Diagram(9, 3.6, "The 7th token: one query, six keys and values that were kept")
 token = cache_drawing.box(8.2, 1.85, "token 7", "tab:green", width=1.2)
 for row, (name, color) in enumerate((("keys", "tab:blue"), ("values", "tab:orange"))):

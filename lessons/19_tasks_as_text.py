@@ -319,7 +319,7 @@ print(f"\n  right: {ending}\n  wrong: {other_ending}")
 # The picture shows the probability that the model gives to each token of both endings, after the
 # story.
 
-# %%
+# %% tags=["hide-input"]
 from minigpt.evaluation import scoring
 
 first_figure, panels = plot.plt.subplots(2, 1, figsize=(9.5, 6.6))

@@ -593,7 +593,7 @@ print(f"attention, operations per byte: {of_32:.0f} with 32 queries, {of_128:.0f
 assert of_32 < RIDGE < of_128, "32 queries are too few, if no cache helps"
 assert 0.03 < intensities["2 layernorm"] / RIDGE < 0.04, "LayerNorm: at most 4 % of the peak rate"
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(9, 5.6))
 draw_roofline(axes)
 _, _, h100_memory, h100_rate, _ = DEVICES["H100 SXM"]

@@ -32,7 +32,7 @@
 # So its place among all threads is `blockIdx.x * blockDim.x + threadIdx.x`. Ten numbers, with
 # blocks of four threads, need three blocks. Two threads have nothing to do:
 
-# %%
+# %% tags=["hide-input"]
 import numpy as np
 
 from minigpt import ops, plot

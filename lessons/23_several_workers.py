@@ -427,7 +427,7 @@ assert all((vector == 1111).all() for vector in workers), "every worker has ever
 assert numbers_sent == [6] * 4, "2 (N-1) chunks were sent by each"
 assert (stages[3][1] == 1111).sum() == 4, "after N-1 steps each worker has one complete chunk"
 
-# %%
+# %% tags=["hide-input"]
 d = plot.Diagram(7.4, 4.8, "how many workers' numbers are in each chunk (a row is a worker)")
 COLOR_OF = {1: "0.8", 2: "tab:cyan", 3: "tab:blue", 4: "tab:green"}
 for i, (action, chunks) in enumerate(stages):
@@ -470,7 +470,7 @@ assert round(4 * n_gpt1 / 1e6) == 466, "one gradient of GPT-1 is 466 MB"
 # %% [markdown] tags=["deeper"]
 # ### Drawn, and why not less
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots()
 N_axis = np.arange(1, 17)
 axes.plot(N_axis, N_axis - 1, "o-", color="tab:red", label="into worker 0, if all send to it")
@@ -736,7 +736,7 @@ print("  for a row   " + "".join(f"{1e3 * t:8.2f}" for t in row_seconds / row_co
 # time to call each operation, and the work on the weights.) That part belongs to u. For small
 # batches the formula therefore predicts too high a speed.
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots()
 for batch, color in ((32, "tab:blue"), (2, "tab:orange")):
     c1, u1, s2, t2 = three_numbers[batch]

@@ -539,7 +539,7 @@ print(f"width {WIDTHS[-1]}, half of the training{half_long:7.2f}{operations_larg
 assert N[-1] > 7 * N[2] and of_width_24 < half_long, "twice the training: more than 7 times N"
 assert operations_small < 0.4 * operations_large, "for less than half the operations"
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(7, 5))
 axes.loglog(texts, by_text, "ko-", linewidth=0.8, label=f"width {WIDTHS[-1]}")
 axes.loglog(D, of_width_24, "s", color="tab:blue", markersize=9, label=f"width {WIDTHS[2]}")

@@ -444,7 +444,7 @@ for name, offset in (("left", 1), ("right", -1)):  # where the answer of a place
     print(f"from the {name}: answers that are seen: ELMo {seen[0]:.0%}, joined {seen[1]:.0%}")
     assert seen == [0, 1], "ELMo predicts what it has not seen, the joined model sees each answer"
 
-# %%
+# %% tags=["hide-input"]
 sees_figure, panels = plot.plt.subplots(1, 3, figsize=(11, 4.2), sharey=True)
 for panel, title, moved, offset in zip(
     panels, ("ELMo, from the left", "ELMo, from the right", "joined, from the left"),

@@ -131,7 +131,7 @@ assert np.nanmax(gpt_knows[LATER]) < 0.25, "what is decided later, it can only g
 # %% [markdown] tags=["deeper"]
 # ### What GPT knows, drawn
 
-# %%
+# %% tags=["hide-input"]
 places_figure, axes = plot.plt.subplots(figsize=(10, 4))
 axes.bar(range(T), gpt_knows, color="tab:blue")
 axes.axhline(1 / 8, color="gray", linestyle="--", label="guessing one of eight words")
@@ -423,7 +423,7 @@ print(f"places that a gradient reaches: GPT {np.count_nonzero(arrived_gpt)}, "
 assert np.count_nonzero(arrived_gpt) == 3, "GPT: the places 0, 1 and 2"
 assert np.count_nonzero(arrived_bert) == T and arrived_bert.argmax() == 10, "BERT: all places"
 
-# %%
+# %% tags=["hide-input"]
 reached_figure, axes = plot.plt.subplots(figsize=(10, 3.6))
 for name, arrived, shift in (("GPT", arrived_gpt, -0.2), ("BERT", arrived_bert, 0.2)):
     axes.bar(np.arange(T) + shift, arrived / arrived.max(), 0.4, label=name)

@@ -157,7 +157,7 @@ single_trust = trust(by_singles)
 print("follows its neighbours, the rest:", *single_trust.round(2))
 assert single_trust[:, 0].min() > 2 * single_trust[:, 1].max(), "mostly the neighbours"
 
-# %%
+# %% tags=["hide-input"]
 from minigpt import plot
 
 why_figure, axes = plot.plt.subplots(figsize=(9, 4.2))

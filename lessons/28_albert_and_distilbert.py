@@ -42,7 +42,7 @@ for kind, config in BASE.items():
 assert numbers["ALBERT-base"] < 0.12 * numbers["BERT-base"], "a ninth of the numbers"
 assert work["ALBERT-base"] > 0.8 * work["BERT-base"], "and more than four fifths of the operations"
 
-# %%
+# %% tags=["hide-input"]
 cost_figure, panels = plot.plt.subplots(1, 2, figsize=(10, 3.6), sharey=True)
 for panel, counts, title in zip(panels, (numbers, work), ("numbers, millions",
                                 "operations for each token, millions"), strict=True):

@@ -211,7 +211,7 @@ print("slope of the expectation:", slope(expected).round(3))
 assert np.count_nonzero(slopes) <= 5, "a small step changes no drawn word"
 assert np.allclose(slope(expected), softmax(Z) * (LOSS_OF_WORD - expected(Z)), atol=1e-7), "formula"
 
-# %%
+# %% tags=["hide-input"]
 moved = np.linspace(-3, 4, 400)
 logits_moved = np.tile(Z, (400, 1))
 logits_moved[:, 3] = moved

@@ -118,7 +118,7 @@ for name in ("mass", "bart", "t5"):
 for name, found in seen.items():
     print(f"{name:17} {found.sum():4} of {found.size:3} pairs")
 
-# %%
+# %% tags=["hide-input"]
 from minigpt import plot
 
 SHOWN = {
@@ -471,7 +471,7 @@ assert len(SEEDS) >= 3, "three seeds or more"
 n_gpt, n_roberta = (training[name]["targets"] for name in ("gpt1", "roberta"))
 assert n_gpt > 3 * n_roberta, "three times as many predictions"
 
-# %%
+# %% tags=["hide-input"]
 of_seed = points.mean(axis=2)  # (rows, seeds): the mean over the six tasks
 order = of_seed.mean(axis=1).argsort()
 table_figure, axes = plot.plt.subplots(figsize=(9, 6.5))
@@ -661,7 +661,7 @@ for line in LINES.strip().replace("\n", " | ").split(" | "):
 print(f"{len(BORN)} names, from {min(BORN.values()):.0f} to {max(BORN.values()):.0f}")
 assert all(BORN[name] > BORN[parent] for name, parent in PARENTS.items()), "time goes to the right"
 
-# %%
+# %% tags=["hide-input"]
 line_figure, axes = plot.plt.subplots(figsize=(12, 6.5))
 for name, parent in PARENTS.items():
     ends = {"xy": (BORN[name], HEIGHT[name]), "xytext": (BORN[parent], HEIGHT[parent])}

@@ -107,7 +107,7 @@ def spans(name, sentence):
 
 print("The cat: its tokens begin and end at the bytes", *spans(UNIGRAM, "The cat"))
 
-# %%
+# %% tags=["hide-input"]
 figure, panels = plot.plt.subplots(2, 1, figsize=(12, 6.4))
 for axes, sentence in zip(panels, ("The cat looked at the sea.", PARAGRAPH[1][:13]), strict=True):
     edges = [0, *accumulate(len(character.encode()) for character in " " + sentence)]
@@ -666,7 +666,7 @@ rest = max(abs(n - sum(last_counts.values()) * exp(at_the_end.scores[piece]))
 print(f"after 30 steps of EM the largest gradient is {rest:.0e}")
 assert rest < 1e-6, "EM has come to a place where the gradient is zero"
 
-# %%
+# %% tags=["hide-input"]
 rates = {"EM": None, "rate 0.1": 0.1, "rate 0.2": 0.2, "rate 0.4": 0.4}
 curves = {name: [] for name in rates}
 for name, rate in rates.items():
@@ -780,7 +780,7 @@ for first_step, second_step in zip(per_character[::2], per_character[1::2], stri
     assert second_step < first_step, "between two prunings, EM makes the text likelier"
 assert per_character[-1] > per_character[1], "fewer pieces: each character costs more"
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(8, 4.5))
 axes.plot(range(1, len(sizes) + 1), per_character, "o-")
 for number, (value, size) in enumerate(zip(per_character, sizes, strict=True), start=1):

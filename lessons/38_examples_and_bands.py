@@ -158,7 +158,7 @@ for seed, row in zip(SEEDS, RIGHT_SHOWN, strict=True):
 assert (RIGHT_SHOWN[:, 0] < 0.5).all(), "without an example about one in three is right"
 assert (RIGHT_SHOWN[:, 1:] > 0.85).all(), "with one example nearly all are"
 
-# %%
+# %% tags=["hide-input"]
 shots_figure, panel = plot.plt.subplots(figsize=(8, 4.4))
 for seed, row in zip(SEEDS, RIGHT_SHOWN, strict=True):
     bounds = np.array([metrics.wilson(share * TESTED, TESTED) for share in row]).T

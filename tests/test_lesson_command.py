@@ -79,6 +79,13 @@ def test_a_lesson_from_beginning_to_end(file, capsys):
     assert out.endswith("sum 3 True\n") and lesson.PAUSE not in out
 
 
+def test_of_a_cell_that_only_draws_the_lines_are_counted_and_it_runs(file, capsys):
+    file.write_text(TEXT.replace("# %%\nfirst", '# %% tags=["hide-input"]\nfirst'), encoding="utf-8")
+    assert main(["lesson", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "    (2 lines that draw)\n\nfirst is 1\n" in out and "first = 1" not in out and "sum 3" in out
+
+
 def test_a_reader_stops_and_goes_on_where_they_stopped(file, capsys, monkeypatch):
     answers(monkeypatch, "", "q")
     assert main(["lesson", str(file)]) == 0
@@ -149,6 +156,7 @@ def test_what_the_parts_of_a_lesson_are(file):
     assert cells.deeper_parts(found) == [range(2, 5)]
     assert [cell.title for cell in cells.core(found) if not cell.is_code] == ["Lesson 99: a core", "3. The end"]
     assert cells.minutes_of(cells.Cell(1, True, ["a = 1", "", "b = 2"])) == 2 / 8 + 0.5
+    assert cells.minutes_of(cells.Cell(1, True, ["a = 1", "b = 2"], only_draws=True)) == 0.5
     assert cells.minutes_of(cells.Cell(1, False, ["# one two", "#", "# three"])) == 3 / 130
 
 

@@ -52,7 +52,19 @@ def words_and_lines(found):
     """How many words of prose, lines of code and cells of code these cells have."""
     code = [cell for cell in found if cell.is_code]
     words = sum(len(cell.prose.split()) for cell in found if not cell.is_code)
-    return words, sum(1 for cell in code for line in cell.lines if line.strip()), len(code)
+    read = [line for cell in code if not draws_alone(cell) for line in cell.lines if line.strip()]
+    return words, len(read), len(code)
+
+
+def draws_alone(cell):
+    """Does this cell of code save a picture, and neither define, print nor assert anything?"""
+    return "plot.save(" in cell.source and not re.search(r"\b(assert|def|print)\b", cell.source)
+
+
+@each_lesson
+def test_the_code_of_a_drawing_is_folded_and_no_other(path):
+    for cell in code(path):
+        assert cell.only_draws == draws_alone(cell), f"{path.name}, the cell at line {cell.line}"
 
 
 @each_lesson

@@ -244,6 +244,18 @@ def test_an_answer_and_the_output_above_it_are_folded_on_the_page_and_in_the_not
     assert "<summary>답</summary>\n\n**42**" in taken_home.cells[2].source
 
 
+def test_the_code_of_a_drawing_is_folded_on_the_page_and_in_the_notebook(tmp_path):
+    lessons, notebooks = part("lessons"), part("notebooks")
+    path = small_lesson(tmp_path, FOLDED.replace("# %%\nprint", '# %% tags=["hide-input"]\nprint'))
+    notebook = lessons.read(path)
+    lessons.mark(notebook, path)
+    english = part("course").WORDS["en"]
+    drawing = notebooks.page(notebook, "facts", english).cells[2]
+    assert drawing.metadata["tags"] == ["deeper", "hide-input"]
+    assert drawing.metadata["mystnb"]["code_prompt_show"] == english["drawing"]
+    assert notebooks.to_take_home(notebook, english).cells[2].metadata["jupyter"] == {"source_hidden": True}
+
+
 def test_a_marked_section_becomes_a_fold():
     nodes = pytest.importorskip("docutils.nodes")
     utils = pytest.importorskip("docutils.utils")

@@ -66,7 +66,7 @@ def test_the_minutes_are_those_of_the_lesson(number):
     title = ""
     for place, cell in enumerate(found):
         column = any(place in part for part in parts)
-        for line in cell.lines:
+        for line in [] if cell.only_draws else cell.lines:
             heading = None if cell.is_code else re.fullmatch(r"# ## (\d+\. .*)", line)
             title = heading[1] if heading else title
             spent = (

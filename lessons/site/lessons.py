@@ -112,7 +112,7 @@ def mark(notebook: nbformat.NotebookNode, path: Path) -> None:
     """Give the cells of the deeper parts of a lesson a tag; JupyterLab collapses what is below their headings.
 
     The minutes of a part stand in the metadata of the cell that has its heading. An answer has a tag too, and the
-    output above it, which gives the answer away, is collapsed.
+    output above it, which gives the answer away, is collapsed. So is the code of a drawing.
     """
     found = cells(path)
     for part in deeper_parts(found):
@@ -125,6 +125,10 @@ def mark(notebook: nbformat.NotebookNode, path: Path) -> None:
         if cell.is_answer:
             notebook.cells[number].metadata["tags"] = ["answer"]
             notebook.cells[number - 1].metadata["jupyter"] = {"outputs_hidden": True}
+        if cell.only_draws:
+            drawing = notebook.cells[number].metadata
+            drawing["tags"] = [*drawing.get("tags", []), "hide-input"]
+            drawing["jupyter"] = {"source_hidden": True}
 
 
 def environment(beside: Path) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """An executed lesson becomes the source of its page: facts under its title, coloured code, words for each picture.
 
 What is deeper is folded on the page, and collapsed in the notebook that readers take home. So are the answer to a guess
-and the output above it.
+and the output above it, and code that only draws.
 """
 
 import copy
@@ -38,9 +38,12 @@ def page(notebook, facts: str, words: dict):
             settings = {}
             if any("image/png" in output.get("data", {}) for output in cell.outputs):
                 settings["image"] = {"alt": words_of_picture(cell.source)}
-            if "jupyter" in cell.metadata:  # an answer follows
+            hidden = cell.metadata.get("jupyter", {})
+            if "outputs_hidden" in hidden:  # an answer follows
                 cell.metadata["tags"] = ["hide-output"]
                 settings |= {"code_prompt_show": words["output"], "code_prompt_hide": words["output"]}
+            if "source_hidden" in hidden:
+                settings |= {"code_prompt_show": words["drawing"], "code_prompt_hide": words["drawing"]}
             if settings:
                 cell.metadata["mystnb"] = settings
     return made

@@ -57,8 +57,7 @@ def sections(path: Path) -> list[Section]:
     for number, cell in enumerate(found):
         is_deeper = number in in_deeper
         if cell.is_code:
-            lines = sum(1 for line in cell.lines if line.strip())
-            pieces = [("", lines / measure.lines + measure.shown)]
+            pieces = [("", cell.lines_to_read / measure.lines + measure.shown)]
         else:
             opening, *rest = SECTION.split(cell.prose)
             pieces = [("", len(opening.split()) / measure.words)]

@@ -6,6 +6,8 @@ cell begins with a heading of the same level, or of a higher one.
 
 Before a cell of code the reader may be asked for a guess, in a paragraph that begins with **Guess:**. The answer is a
 cell of prose right after that code, whose marker is `# %% [markdown] tags=["answer"]`.
+
+A cell of code that only draws has the marker `# %% tags=["hide-input"]`: its picture is looked at, its lines are not read.
 """
 
 import re
@@ -18,6 +20,7 @@ from minigpt.errors import InputError
 MARKER = "# %%"
 DEEPER = 'tags=["deeper"]'
 ANSWER = 'tags=["answer"]'
+DRAWING = 'tags=["hide-input"]'
 HEADING = re.compile(r"(#+) (.+)")
 WORDS = 130  # of prose, read in a minute
 LINES = 8  # of code, read in a minute
@@ -26,7 +29,7 @@ SHOWN = 0.5  # minutes to look at what a cell of code shows
 
 class Cell(NamedTuple):
     """One cell: the line of the file at which it begins, is it code, its lines without the marker, and does the marker
-    say that a deeper part begins here, or that this is the answer to a guess?
+    say that a deeper part begins here, that this is the answer to a guess, or that it only draws?
     """
 
     line: int
@@ -34,6 +37,12 @@ class Cell(NamedTuple):
     lines: list[str]
     begins_deeper: bool = False
     is_answer: bool = False
+    only_draws: bool = False
+
+    @property
+    def lines_to_read(self) -> int:
+        """How many lines a reader reads: those that are not empty, and none of a cell that only draws."""
+        return 0 if self.only_draws else sum(1 for line in self.lines if line.strip())
 
     @property
     def source(self) -> str:
@@ -69,7 +78,8 @@ def cells(path: Path) -> list[Cell]:
     found: list[Cell] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if line.startswith(MARKER):
-            found.append(Cell(number + 1, "[markdown]" not in line, [], DEEPER in line, ANSWER in line))
+            is_code = "[markdown]" not in line
+            found.append(Cell(number + 1, is_code, [], DEEPER in line, ANSWER in line, DRAWING in line))
         elif found:
             found[-1].lines.append(line)
     if not found:
@@ -108,5 +118,5 @@ def minutes(found: Iterable[Cell]) -> int:
 def minutes_of(cell: Cell) -> float:
     """The minutes to read a cell: its words, or its lines of code and what it shows."""
     if cell.is_code:
-        return sum(1 for line in cell.lines if line.strip()) / LINES + SHOWN
+        return cell.lines_to_read / LINES + SHOWN
     return len(cell.prose.split()) / WORDS

@@ -103,7 +103,10 @@ def _show(path: Path, cell: Cell, names: dict[str, Any]) -> bool:
     if not cell.is_code:
         print(cell.prose)
         return False
-    print("\n".join(f"    {line}".rstrip() for line in cell.lines), end="\n\n")
+    if cell.only_draws:
+        print(f"    ({len(cell.lines)} lines that draw)", end="\n\n")
+    else:
+        print("\n".join(f"    {line}".rstrip() for line in cell.lines), end="\n\n")
     return _run(path, cell, names)
 
 
