@@ -104,11 +104,9 @@ class Answers:
         found = []
 
         def report(name, value):
-            try:
-                data = self.wire.pack(value)
-            except (TypeError, ValueError, RecursionError):  # a function, a module: no value
-                return value
-            found.append((name, self.wire.unpack(*self.split(data))))
+            copy = self.as_sent(value)
+            if copy is not None or value is None:
+                found.append((name, copy))
             return value
 
         v = Values(values)
@@ -120,16 +118,16 @@ class Answers:
                 returned = call(report, dout, v)
         except BaseException as error:
             stopped = self.said(error)
-        returned = self.sendable(returned)
+        returned = self.as_sent(returned)
         return {"assigned": found, "read": list(v._read), "stopped": stopped, "returned": returned}
 
-    def sendable(self, value):
-        """The value; None where it cannot be sent, such as a function."""
+    def as_sent(self, value):
+        """A copy of the value, as it arrives; None where it cannot be sent, such as a function."""
         try:
-            self.wire.pack(value)
+            data = self.wire.pack(value)
         except (TypeError, ValueError, RecursionError):
             return None
-        return value
+        return self.wire.unpack(*self.split(data))
 
 
 class Values:

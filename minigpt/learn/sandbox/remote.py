@@ -28,6 +28,7 @@ from minigpt.learn.sandbox.process import Child, one_line
 from minigpt.ops import reference
 
 MOST_CALLS = 50  # of backward passes that are noted
+IN_PLACE_OF_A_PAIR = {"handed on": NotImplemented, "no pair": ""}  # what a forward pass returned; otherwise None
 
 
 class RemoteCache(dict):
@@ -197,12 +198,8 @@ class RemoteFile:
             reply = self.child.request("forward", name=name, number=number, args=args, constants=constants)
             self._note(reply, "forward", names)
             kind = str(reply.get("kind"))
-            if kind == "handed on":
-                return NotImplemented
-            if kind == "no pair":
-                return ""
             if kind != "pair":
-                return None
+                return IN_PLACE_OF_A_PAIR.get(kind)
             return _number_or_array(reply.get("out"), name), RemoteCache(self.child, number)
 
         return forward
