@@ -157,10 +157,29 @@ plot.save(places_figure, "26_left_only.png")
 # token sees all tokens, it sees the next one too, and to predict it would be to copy it. So BERT
 # *covers* some words and predicts those.
 
+# %% tags=["hide-input"]
+d = plot.Diagram(9, 5.2, "BERT: what goes in, and where there is a loss")
+WORDS_SHOWN = "the red _mask_ is with Mia".split()
+blocks = d.box(4.9, 3.05, "two blocks: each place sees all", width=7.4, height=0.6)
+for place, word in enumerate(WORDS_SHOWN):
+    x = 1.75 + 1.26 * place
+    token = d.box(x, 1.35, word, width=1.1, color="tab:orange" if word == "_mask_" else "tab:blue")
+    d.box(x, 0.5, str(9 + place), color="gray", width=1.1)
+    d.text(x, 0.92, "+")
+    d.arrow(token, (x, 2.75))
+    if word == "_mask_":
+        head = d.box(x, 4.1, "head", width=1.1, color="tab:orange")
+        d.arrow((x, 3.35), head)
+        d.arrow(head, (x, 4.75))
+        d.text(x, 4.9, "ball? the loss is here alone", color="tab:red")
+d.text(0.5, 1.35, "token")
+d.text(0.5, 0.5, "place")
+plot.save(d.figure, "26_input.png")
+
 # %% [markdown]
-# Our small BERT is the class `RoBERTa` of the library: the same blocks without the
-# second segment and the second task. (RoBERTa also has other tokens, byte by byte, longer pieces of
-# text, and another setting of Adam. None of these is used here.)
+# Our small BERT is the class `RoBERTa` of the library: the same blocks without the second segment
+# and the second task. (What else is new in RoBERTa is not used here: other tokens, longer pieces of
+# text, another setting of Adam.)
 
 # %%
 from minigpt.models.family.roberta import RoBERTa, RoBERTaConfig

@@ -99,6 +99,27 @@ print(read(COVERED[0]))
 # The numbers 0.5, 0.8 and 1.0 are the cumulative sums. A chance number of 0.6 lies above one of
 # them, so it draws word 1: the word is the number of cumulative sums that lie at or below it.
 
+# %% tags=["hide-input"]
+d = plot.Diagram(9.4, 5.0, "ELECTRA: two networks, and a drawn word between them")
+ROWS = {0.5: "Mia has a _mask_ hat", 2.6: "Mia has a green hat"}
+for y, text in ROWS.items():
+    for i, word in enumerate(text.split()):
+        wrong = word in ("_mask_", "green")
+        d.box(2.6 + 1.2 * i, y, word, width=1.1, color="tab:orange" if wrong else "tab:blue")
+d.box(5.0, 1.4, "generator: a small BERT", width=5.9, color="gray")
+d.box(5.0, 3.5, "discriminator: the model", width=5.9)
+d.arrow((6.2, 0.8), (6.2, 1.1))
+d.arrow((6.2, 1.7), (6.2, 2.3), color="tab:orange")
+d.text(7.75, 2.0, "a word is drawn: no gradient", color="tab:red")
+for i, word in enumerate(ROWS[2.6].split()):
+    x, is_wrong = 2.6 + 1.2 * i, word == "green"
+    d.arrow((x, 2.9), (x, 3.2))
+    d.arrow((x, 3.8), (x, 4.2))
+    d.text(x, 4.4, "replaced" if is_wrong else "original", "tab:red" if is_wrong else "black")
+d.text(0.95, 4.4, "loss at each word")
+d.text(0.95, 1.4, "loss at the mask")
+plot.save(d.figure, "29_two_networks.png")
+
 # %%
 from minigpt.models.family.electra import ELECTRA, ELECTRAConfig
 

@@ -223,6 +223,26 @@ assert not query_mask.diagonal().any() and content_mask.diagonal().all(), "the d
 # start g is one learned vector, the same everywhere. Its place enters with the distances in the
 # scores (lesson 30), which we leave out in the example by hand.
 
+# %% tags=["hide-input"]
+d = plot.Diagram(8.6, 4.6, "one block: two streams, and the place that is predicted")
+streams = {1.1: "g, the query stream:\nits place", 3.1: "h, the content stream:\nits word too"}
+for y, name in streams.items():
+    d.text(1.05, y, name)
+    color = "tab:orange" if y < 2 else "tab:blue"
+    before = d.box(3.0, y, "g" if y < 2 else "h", color, 0.8)
+    after = d.box(7.6, y, "g'" if y < 2 else "h'", color, 0.8)
+    attention = d.box(5.4, y, "attention\nthe same weights", color, 1.9, 0.8)
+    d.arrow(before, attention, "queries")
+    d.arrow(attention, after)
+    if y > 2:
+        d.arrow(before, attention, "", bend=-0.5)
+        d.text(4.0, 3.95, "keys, values: with its own word", "tab:blue")
+    else:
+        d.arrow((3.3, 2.8), (4.5, 1.5), color="tab:blue")
+        d.text(6.2, 2.1, "keys, values: without its own word", "tab:blue")
+d.text(7.6, 0.45, "predicts the word", "tab:red")
+plot.save(d.figure, "31_two_streams.png")
+
 # %% [markdown]
 # ## 4. Forward and backward: two streams, one set of weights
 #

@@ -16,9 +16,9 @@
 # %% [markdown]
 # ## 1. Why: a text that must be rewritten
 #
-# Some tasks have a text at both ends: translate, summarise, answer. We make one. Its sources are
-# short English sentences. Its targets say the same in Korean (in Latin letters). In English the
-# verb stands before the object; in Korean it comes last.
+# Some tasks have a text at both ends: translate, summarise, answer. We make one: short English
+# sentences, and the same in Korean (in Latin letters). In English the verb stands before the
+# object; in Korean it comes last.
 
 # %%
 import numpy as np
@@ -43,8 +43,8 @@ print("Mina wears a hat: ... moja reul sseunda     Mina wears shoes: ... sinbal 
 print("two verbs for one, 'wears': the object decides. In Hangul: 모자를 쓴다, 신발을 신는다")
 
 # %% [markdown]
-# So the translation of "wears" depends on a word that comes *later* in the source. In the same way
-# one "plays" a piano, a flute and a violin with three verbs.
+# So the translation of "wears" depends on a word that comes *later* in the source, and that of
+# "plays" too.
 
 # %%
 def one(options, rng):
@@ -97,9 +97,8 @@ print("each word of the translation, with the words of the source that decide it
 # %% [markdown]
 # ### Teacher forcing
 #
-# In training the decoder sees the right target, one place late ("shifted
-# right"): first a start token, then the first word, and so on. At each place it predicts the next
-# word of the target, as a GPT does.
+# In training the decoder sees the right target one place late ("shifted right"), a start token
+# first, and predicts at each place the next word, as a GPT does.
 
 # %%
 from minigpt.data.objectives.translating import paired
@@ -127,7 +126,7 @@ for title, row in (("source", batch.source), ("decoder in", batch.ids), ("target
     print(f"{title:11}", names(row[0]))
 
 # %% [markdown]
-# The library's plain encoder-decoder is the class `MASS` (section 7). We call it by what it is.
+# The library's plain encoder-decoder is the class `MASS` (section 7).
 
 # %%
 from minigpt.models.family.mass import MASS as EncoderDecoder
@@ -165,8 +164,30 @@ print("an encoder-decoder with two blocks of width 64 on each side")
 # \frac{\partial L}{\partial H} = \sum_l \left( dK^l {W_k^l}^\top + dV^l {W_v^l}^\top \right)
 # $$
 #
-# But for the token table, which both stacks share, **all that the encoder learns comes through this
+# But for the shared token table, **all that the encoder learns comes through this
 # sum.**
+
+# %% tags=["hide-input"]
+d = plot.Diagram(9.2, 5.4, "encoder and decoder: what is between them")
+goes_in = {(2.1, "tab:blue"): "Mina wears shoes", (7.0, "tab:orange"): "_start_ Mina neun"}
+for (x, color), words in goes_in.items():
+    for i, word in enumerate(words.split()):
+        d.box(x + 1.25 * (i - 1), 0.5, word, color, width=1.15)
+encoder = [d.box(2.1, y, "block: sees all", width=3.4) for y in (1.6, 3.2)]
+decoder = [d.box(7.0, y, "block: sees the left", "tab:orange", 3.4) for y in (1.6, 3.2)]
+states = d.box(2.1, 4.3, "states H", "gray", width=3.4, height=0.5)
+d.arrow((2.1, 0.8), encoder[0])
+d.arrow((7.0, 0.8), decoder[0])
+d.arrow(encoder[0], encoder[1])
+d.arrow(encoder[1], states)
+d.arrow(decoder[0], decoder[1])
+d.arrow(decoder[1], (7.0, 4.3))
+for block in decoder:
+    d.arrow((3.8, 4.3), (5.3, block.y), color="gray")
+d.text(5.0, 4.25, "keys, values", "gray")
+for i, word in enumerate("Mina neun sinbal".split()):
+    d.text(7.0 + 1.25 * (i - 1), 4.6, word, "tab:red")
+plot.save(d.figure, "32_two_stacks.png")
 
 # %% [markdown] tags=["deeper"]
 # ### Line by line
@@ -258,7 +279,7 @@ assert np.allclose(parts[0] + parts[1], sums["states"], atol=1e-5), "the encoder
 # new pairs. A translation counts if each of its words is the likeliest after the right words before
 # it.
 #
-# Two GPTs stand beside it: one with as many operations, one with as many parameters.
+# Beside it stand two GPTs: as many operations, as many parameters.
 
 # %%
 def some_pairs(n, seed):
@@ -351,11 +372,10 @@ two, *gpts = MODELS
 assert mean[two] > max(mean[name] for name in gpts) + 0.04, "two stacks learn more from 60 pairs"
 
 # %% [markdown]
-# Two stacks are better here (two seeds, one rate, 150 updates). Why? The usual reason is that of
-# section 1: a GPT reads its source from the left only. We test it. An
-# encoder-decoder whose encoder is *causal* reads its source as a GPT does. If this is the
-# handicap, the model must fall back to the GPTs. **The surprise: it does not.** It loses a few
-# points, and keeps most of its lead.
+# Two stacks are better here. The usual reason: a GPT reads its source from the left only. We test
+# it with an encoder that is *causal*, and so reads as a GPT does. If this is the handicap, the
+# model must fall back to the GPTs. **The surprise: it does not.** It loses a few points, and keeps
+# most of its lead.
 
 # %% [markdown] tags=["deeper"]
 # ### A fair size, and a causal encoder
@@ -695,7 +715,7 @@ for seed in SEEDS:
 # 2. `exercises/32_find_the_bug.py`: a builder of MASS whose model hardly learns.
 # 3. In a GPT the target begins where the source ends: at place 5, or at place 10. Give the GPT of
 #    two blocks `positions` with which its target always begins at place 20 (`n_positions` is 40
-#    for that). Is this the cause of section 4? Use at least four seeds before you answer.
+#    for that). Is this the cause of section 4? Use four seeds or more.
 
 # %%
 print("lesson 32: every check is happy")
