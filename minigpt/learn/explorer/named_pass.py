@@ -152,65 +152,33 @@ def _values(model: LanguageModel, seen: dict[str, Seen]) -> dict[str, Value]:
     found["x"] = Value(first.x, first.dx)
     blocks: Sequence[Any] = model.h
     for i, block in enumerate(blocks):
-        name = f"h.{i}"
-        attention = _of_attention(model, block, name, seen)
-        mlp = _of_gated_mlp if isinstance(block.mlp, GatedMLP) else _of_mlp
-        found |= _of_block(model, block)(name, seen, attention, mlp(block, name, seen))
+        found |= _of_block(model, block, f"h.{i}", seen)
     if "ln_f" in seen:
         found["ln_f"] = _out(seen["ln_f"])
     return found
 
 
-def _of_block(model: LanguageModel, block: Any) -> Callable[..., dict[str, Value]]:
-    """How the parts of a block hang together."""
-    if is_post_norm(model):
-        return _of_gpt1
-    return _of_parallel if getattr(block, "is_parallel", False) else _of_gpt2
-
-
-def _of_gpt1(
-    name: str, seen: dict[str, Seen], attention: dict[str, Value], mlp: dict[str, Value]
-) -> dict[str, Value]:
-    """The values of a block of GPT-1: the stream is normalised after each addition."""
-    ln_1, ln_2 = seen[f"{name}.ln_1"], seen[f"{name}.ln_2"]
-    return {
-        **attention,
-        f"{name}.x_attn": Value(ln_1.x, ln_1.dx),
-        f"{name}.ln_1": _out(ln_1),
-        **mlp,
-        f"{name}.x_mlp": Value(ln_2.x, ln_2.dx),
-        f"{name}.ln_2": _out(ln_2),
-    }
-
-
-def _of_gpt2(
-    name: str, seen: dict[str, Seen], attention: dict[str, Value], mlp: dict[str, Value]
-) -> dict[str, Value]:
-    """The values of a block of GPT-2: the stream is only added to."""
-    whole, ln_2 = seen[name], seen[f"{name}.ln_2"]
-    # x_attn goes two ways: straight on, and through the MLP
-    dx_attn = ops.add(whole.dout, ln_2.dx)
-    return {
-        f"{name}.ln_1": _out(seen[f"{name}.ln_1"]),
-        **attention,
-        f"{name}.x_attn": Value(ln_2.x, dx_attn),
-        f"{name}.ln_2": _out(ln_2),
-        **mlp,
-        f"{name}.x": _out(whole),
-    }
-
-
-def _of_parallel(
-    name: str, seen: dict[str, Seen], attention: dict[str, Value], mlp: dict[str, Value]
-) -> dict[str, Value]:
-    """The values of a block of GPT-NeoX: attention and MLP read the same stream, and no sum lies between them."""
-    return {
-        f"{name}.ln_1": _out(seen[f"{name}.ln_1"]),
-        **attention,
-        f"{name}.ln_2": _out(seen[f"{name}.ln_2"]),
-        **mlp,
-        f"{name}.x": _out(seen[name]),
-    }
+def _of_block(model: LanguageModel, block: Any, name: str, seen: dict[str, Seen]) -> dict[str, Value]:
+    """The values of a block, in the order of the forward pass."""
+    whole, ln_1, ln_2 = seen[name], seen[f"{name}.ln_1"], seen[f"{name}.ln_2"]
+    attention = _of_attention(model, block, name, seen)
+    mlp = _of_gated_mlp(block, name, seen) if isinstance(block.mlp, GatedMLP) else _of_mlp(block, name, seen)
+    if is_post_norm(model):  # GPT-1: the stream is normalised after each addition
+        found = attention
+        found[f"{name}.x_attn"] = Value(ln_1.x, ln_1.dx)
+        found[f"{name}.ln_1"] = _out(ln_1)
+        found |= mlp
+        found[f"{name}.x_mlp"] = Value(ln_2.x, ln_2.dx)
+        found[f"{name}.ln_2"] = _out(ln_2)
+        return found
+    found = {f"{name}.ln_1": _out(ln_1)} | attention  # GPT-2: the stream is only added to
+    if not getattr(block, "is_parallel", False):  # in GPT-NeoX attention and MLP read one stream: no sum lies between
+        dx_attn = ops.add(whole.dout, ln_2.dx)  # x_attn goes two ways: straight on, and through the MLP
+        found[f"{name}.x_attn"] = Value(ln_2.x, dx_attn)
+    found[f"{name}.ln_2"] = _out(ln_2)
+    found |= mlp
+    found[f"{name}.x"] = _out(whole)
+    return found
 
 
 def _out(seen: Seen) -> Value:
