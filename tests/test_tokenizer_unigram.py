@@ -29,7 +29,10 @@ from minigpt.tokenizer.unigram import Unigram
 LOGS = {"a": math.log(0.4), "b": math.log(0.2), "ab": math.log(0.1), "ba": math.log(0.25), "bab": math.log(0.05)}
 SIX = {"hug": 10, "pug": 5, "pun": 12, "bun": 4, "hugs": 5, "buns": 3}
 SIX_PIECES = ["h", "u", "g", "p", "n", "b", "s", "ug", "un", "hug", "pun"]
-WORDS = {"▁the": 9, "▁cat": 4, "▁cats": 3, "▁sat": 5, "▁on": 4, "▁mat": 3, "▁hat": 3, "▁that": 6, ",": 5, "▁3": 2}
+WORDS = {  # with the character behind each
+    "▁the▁": 9, "▁the\n": 1, "▁cat▁": 3, "▁cat\n": 1, "▁cats▁": 3, "▁sat▁": 5, "▁on▁": 4, "▁on\n": 1, "▁mat\n": 3,
+    "▁hat\n": 3, "▁that▁": 6, ",▁": 5, "▁3▁": 2,
+}  # fmt: skip
 
 
 def all_ways(word, scores):
@@ -218,15 +221,24 @@ def test_what_has_no_piece_is_counted_for_none():
 # --- seeds and pruning -----------------------------------------------------------------------------------------------
 
 
-def test_seeds_are_the_substrings_that_occur_twice_and_go_on_in_different_ways():
-    seeds = training.seed_pieces({"abcd": 2, "abce": 1, "xx": 1, "xyz": 1}, 100, 16)
-    assert set(seeds) == {*"abcdexyz", "abc", "abcd", "bc", "bcd", "cd"}
+def test_seeds_are_the_substrings_that_go_on_in_different_ways():
+    """By hand: abc goes on with d and e, cd with a space and the end of a line; ab and abcd always go on alike."""
+    followed = {"abcd▁": 2, "abce▁": 1, "xcd\n": 1, "xx▁": 1, "xyz▁": 1}
+    seeds = training.seed_pieces(followed, 100, 16)
+    assert set(seeds) == {*"abcdexyz", "abc", "bc", "cd"}
     weights = {piece: math.exp(score) for piece, score in seeds.items()}
-    assert weights["abc"] == pytest.approx(3 * 3 / 2 * weights["d"]) == pytest.approx(3 * weights["a"])
+    assert weights["abc"] == pytest.approx(3 * 3 / 3 * weights["d"]) == pytest.approx(3 * weights["a"])
+    assert weights["cd"] == pytest.approx(2 * 3 / 3 * weights["d"]), "twice before a space, once at an end"
     assert math.fsum(weights.values()) == pytest.approx(1)
-    best = training.seed_pieces({"abcd": 2, "abce": 1, "xx": 1, "xyz": 1}, 2, 16)
-    assert set(best) == {*"abcdexyz", "abc", "abcd"}
-    assert max(map(len, training.seed_pieces({"abcdabcd": 2}, 100, 3))) == 3
+    assert set(training.seed_pieces(followed, 1, 16)) == {*"abcdexyz", "abc"}
+    assert max(map(len, training.seed_pieces({"abcdabcd\n": 2}, 100, 3))) == 3
+
+
+def test_a_word_that_a_space_always_follows_is_no_seed():
+    """As in SentencePiece: the end of a word is a character like another."""
+    assert "▁very" not in training.seed_pieces({"▁very▁": 20, "▁ver\n": 1})
+    assert "▁very" in training.seed_pieces({"▁very▁": 20, "▁very\n": 1, "▁ver\n": 1})
+    assert "▁very" not in training.seed_pieces({"▁very\n": 20})
 
 
 def test_pruning_leaves_out_what_is_missed_least():
@@ -258,6 +270,14 @@ def test_words_are_split_between_scripts_and_at_rare_characters():
         "▁don": 2, "'": 2, "t": 2, "▁x": 1, "2,": 1, "▁한국어": 1, "a": 2, "c": 1, "カナ漢字ーで": 1, "▁é\u0301a": 1,
         "▁a": 1, "▁": 1, "Ж": 1,
     }  # fmt: skip
+
+
+def test_parts_keep_the_character_behind_them():
+    words = word_counts.followed_words(["don't", "x국y", "x"])
+    assert words == ["▁don't▁", "▁x국y▁", "▁x\n"] and word_counts.followed_words([]) == []
+    parts = word_counts.followed_parts(Counter(words), set("▁dontx'y"))
+    assert parts == {"▁don'": 1, "'t": 1, "t▁": 1, "▁x\0": 1, "y▁": 1, "▁x\n": 1}
+    assert word_counts.without_behind(parts) == {"▁don": 1, "'": 1, "t": 1, "▁x": 2, "y": 1}
 
 
 def test_characters_are_taken_until_they_cover_the_text():
@@ -294,16 +314,19 @@ def test_a_model_without_a_piece_for_what_is_unknown_is_no_file_of_sentencepiece
 
 def test_a_text_is_counted_by_its_words_and_gives_no_more_pieces_than_it_has():
     model = Unigram.train("the cat\nthe  cats", 500, progress=False)
-    assert model.tokens == Unigram.train({"▁the": 2, "▁cat": 1, "▁cats": 1}, 500, progress=False).tokens
-    assert 10 < len(model.tokens) < 30
+    counts = {"▁the▁": 2, "▁cat\n": 1, "▁cats\n": 1}
+    assert model.tokens == Unigram.train(counts, 500, progress=False).tokens
+    assert 10 < len(model.tokens) < 20
 
 
 def test_every_step_of_training_is_there_to_be_looked_at():
-    steps = list(training.learn(SIX, 9))
+    seeds = {piece: -1.0 for word in SIX for end in range(1, 5) for begin in range(end) if (piece := word[begin:end])}
+    steps = list(training.learn(SIX, 9, seeds))
     assert len(steps) % training.SUB_ITERATIONS == 0
     sizes = [len(step.scores) for step in steps]
     assert sizes == sorted(sizes, reverse=True) and sizes[-1] <= 9 * training.SPARE
     assert all(step.log_likelihood < 0 for step in steps)
+    assert len(training.maximise(training.expect(SIX, Vocabulary(steps[0].scores))[0])) > sizes[1], "it is pruned"
 
 
 @pytest.mark.parametrize(
@@ -315,6 +338,8 @@ def test_every_step_of_training_is_there_to_be_looked_at():
         (WORDS, "30", {}, "must be a whole number"),
         (WORDS, 30, {"coverage": 2}, "coverage is 2"),
         (WORDS, 30, {"longest": 0}, "longest is 0"),
+        ({"▁the▁": 2, "▁cat": 1}, 30, {}, "'▁cat' lacks the character behind it: give '▁cat▁' where another word"),
+        ({"▁": 2}, 30, {}, "'▁' lacks the character behind it"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(words, size, options, why):

@@ -1,7 +1,7 @@
 """Vocabularies of the kinds that the family uses, learned from a text: the ones of `minigpt tokenizer train --kind`."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from minigpt.tokenizer import published, sentencepiece_bpe, spiece_members, steps_before, vocabularies
@@ -13,6 +13,7 @@ from minigpt.tokenizer.pipeline import PieceTokenizer
 from minigpt.tokenizer.spiece import IDENTITY, SPACE, SentencePieceFile
 from minigpt.tokenizer.spiece_text import Normalizer
 from minigpt.tokenizer.unigram import Unigram
+from minigpt.tokenizer.word_counts import followed_words
 from minigpt.tokenizer.wordpiece import WordPiece
 
 NOWHERE = Path("a new vocabulary")  # its folder, for messages
@@ -37,7 +38,8 @@ def wordpiece(texts: str | Iterable[str], vocab_size: int, *, progress: bool = T
 
 def unigram(texts: str | Iterable[str], vocab_size: int, *, progress: bool = True) -> PieceTokenizer:
     """The likeliest pieces, learned from texts. Raises InputError as `Unigram.train` does."""
-    model = Unigram.train(_counted(texts), vocab_size, progress=progress)
+    counts = Counter(word for words in _lines(texts) for word in followed_words(words))
+    model = Unigram.train(counts, vocab_size, progress=progress)
     return _of_file(model.to_file(), "spiece.model")
 
 
@@ -46,20 +48,17 @@ def bpe(texts: str | Iterable[str], vocab_size: int, *, progress: bool = True) -
 
     Raises InputError as `sentencepiece_bpe.learn` does.
     """
-    learned = sentencepiece_bpe.learn(
-        _counted(texts), vocab_size, byte_fallback=True, progress=progress
-    )
+    counts = Counter(SPACE + word for words in _lines(texts) for word in words)
+    learned = sentencepiece_bpe.learn(counts, vocab_size, byte_fallback=True, progress=progress)
     return _of_file(learned, "tokenizer.model")
 
 
-def _counted(texts: str | Iterable[str]) -> Counter[str]:
-    """{word with its `▁`: how often it occurs}"""
+def _lines(texts: str | Iterable[str]) -> Iterator[list[str]]:
+    """The words of each line."""
     normalizer = Normalizer(IDENTITY)
-    counts = Counter()
     for text in pieces_of(texts):
         for line in text.splitlines():
-            counts.update(SPACE + word for word in normalizer(line).split(SPACE) if word)
-    return counts
+            yield [word for word in normalizer(line).split(SPACE) if word]
 
 
 def _of_file(content: SentencePieceFile, name: str) -> PieceTokenizer:

@@ -9,6 +9,7 @@ the best way through the lattice of each word (`lattice.py`), or one that is dra
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 from typing import Any, NamedTuple
@@ -30,7 +31,15 @@ from minigpt.tokenizer.lattice import (
 )
 from minigpt.tokenizer.spiece import SPACE
 from minigpt.tokenizer.unigram_training import finish, learn, seed_pieces
-from minigpt.tokenizer.word_counts import characters_of, check_room, counted, parts_of
+from minigpt.tokenizer.word_counts import (
+    characters_of,
+    check_followed,
+    check_room,
+    counted,
+    followed_parts,
+    followed_words,
+    without_behind,
+)
 
 EPSILON = 2.0**-23  # half of it is what a number of about 1 with 32 bits may be wrong by
 
@@ -148,18 +157,23 @@ class Unigram:
     ) -> Unigram:
         """A vocabulary of `vocab_size` pieces, or of less where the text gives no more.
 
-        word_counts {word: how often}, each word with its `▁` in front, or a text. special: pieces that stand for no
-        text, the first one for what is unknown; user_defined: pieces that are always taken; coverage: the share of all
-        characters that get a piece; longest: of how many characters a piece may be. Raises InputError for a size that
-        is too small, and for a text with nothing in it.
+        word_counts {word: how often}, or a text; a word has its `▁` in front, and behind it the `▁` of the next word or
+        `\\n` (`word_counts.followed_words`). special: pieces that stand for no text, the first one for what is unknown;
+        user_defined: pieces that are always taken; coverage: the share of all characters that get a piece; longest: of
+        how many characters a piece may be. Raises InputError for a size that is too small, for a text with nothing in
+        it, and for a word without the character behind it.
         """
+        if isinstance(word_counts, str):
+            lines = word_counts.splitlines()
+            word_counts = Counter(word for line in lines for word in followed_words(line.split()))
         word_counts = counted(word_counts, vocab_size, coverage)
+        check_followed(word_counts)
         check_whole("longest", longest, "a whole number of 1 or more", least=1)
-        characters = characters_of(word_counts, coverage)
+        characters = characters_of(without_behind(word_counts), coverage)
         first = spiece.first_pieces(special, user_defined)
         check_room(vocab_size, len(first), characters, coverage)
-        parts = parts_of(word_counts, characters)
-        steps = learn(parts, vocab_size, seed_pieces(parts, n_seeds, longest))
+        parts = followed_parts(word_counts, characters)
+        steps = learn(without_behind(parts), vocab_size, seed_pieces(parts, n_seeds, longest))
         for step in tqdm(steps, desc="steps of EM", unit="", disable=not progress):
             scores = step.scores
         final = finish(scores, characters, vocab_size - len(first))

@@ -12,7 +12,7 @@ from math import log
 from typing import NamedTuple
 
 from minigpt.tokenizer.lattice import Vocabulary, Way, expected_counts, lattice, viterbi
-from minigpt.tokenizer.word_counts import count_characters, highest_first
+from minigpt.tokenizer.word_counts import count_characters, highest_first, without_behind
 
 SUB_ITERATIONS = 2  # steps of EM between two prunings
 STAY = 0.75  # the share of the pieces that a pruning leaves
@@ -28,46 +28,53 @@ class Step(NamedTuple):
     log_likelihood: float
 
 
-def learn(word_counts: Mapping[str, int], size: int, seeds: Mapping[str, float] | None = None) -> Iterator[Step]:
+def learn(word_counts: Mapping[str, int], size: int, seeds: Mapping[str, float]) -> Iterator[Step]:
     """Yield one step of EM after the other, until there are at most `SPARE` times `size` pieces.
 
-    word_counts {word: how often it occurs}; seeds {piece: score}: the first pieces, those of `seed_pieces` if None.
+    word_counts {word: how often it occurs}; seeds {piece: score}: the first pieces, as `seed_pieces` gives them. A
+    pruning belongs to the step before it, and the last one is the end, as in SentencePiece 0.2.3 (0.2.0 takes two
+    more steps of EM).
     """
-    vocabulary = Vocabulary(seed_pieces(word_counts) if seeds is None else seeds)
+    vocabulary = Vocabulary(seeds)
+    enough = int(SPARE * size)
+    step = 0
     while True:
-        for _ in range(SUB_ITERATIONS):
-            counts, log_likelihood = expect(word_counts, vocabulary)
-            vocabulary = Vocabulary(maximise(counts))
-            yield Step(vocabulary.scores, log_likelihood)
-        if len(vocabulary.scores) <= SPARE * size:
+        step += 1
+        counts, log_likelihood = expect(word_counts, vocabulary)
+        vocabulary = Vocabulary(maximise(counts))
+        prunes = step % SUB_ITERATIONS == 0
+        if prunes:
+            vocabulary = Vocabulary(prune(word_counts, vocabulary, enough))
+        yield Step(vocabulary.scores, log_likelihood)
+        if prunes and len(vocabulary.scores) <= enough:
             return
-        vocabulary = Vocabulary(prune(word_counts, vocabulary, int(SPARE * size)))
 
 
-def seed_pieces(word_counts: Mapping[str, int], n_seeds: int = 1_000_000, longest: int = 16) -> dict[str, float]:
-    """All characters, and of the substrings that occur twice those that cover most of the text, with first scores.
+def seed_pieces(followed: Mapping[str, int], n_seeds: int = 1_000_000, longest: int = 16) -> dict[str, float]:
+    """All characters, and of the substrings that go on in several ways those that cover most of the text.
 
-    A substring that is always followed by the same character is left out: the longer one says it all. The end of a word
-    is no such character, for different words follow it. SentencePiece takes the space for one, and so has no piece for
-    a word that a space always follows, such as `▁very`: with that rule, 8,000 pieces of a megabyte of prose make it as
-    likely as SentencePiece's do, to 0.5 %. Level by level, because a substring can only occur twice if it does so
-    without its last character.
+    followed {part of a word with the character behind it: how often}. The first scores come from what a piece covers.
+    What the same character always follows is left out: the longer substring says it all. The space behind a word is
+    such a character too, and the end of a line, as in SentencePiece: a word that always stands before a space is no
+    first piece. Level by level, because a substring can only occur twice if it does so without its last character.
     """
-    characters = count_characters(word_counts)
+    characters = count_characters(without_behind(followed))
     covers = {}  # {substring: how many characters of the text it covers}
-    shorter = characters
+    shorter = set(characters)  # what occurs twice, of one character less
     for n in range(2, longest + 1):
         found = Counter()
-        for word, count in word_counts.items():
-            for begin in range(len(word) - n + 1):
-                piece = word[begin : begin + n]
+        behind = {}  # {substring: the character behind it where it was first seen}
+        branching = set()  # what was seen before another character as well
+        for part, count in followed.items():
+            for begin in range(len(part) - n):
+                piece = part[begin : begin + n]
                 if piece[:-1] in shorter:
                     found[piece] += count
-        for piece, count in found.items():
-            if count == shorter[piece[:-1]]:
-                covers.pop(piece[:-1], None)
-        shorter = {piece: count for piece, count in found.items() if count > 1}
-        covers.update({piece: n * count for piece, count in shorter.items()})
+                    following = part[begin + n]
+                    if behind.setdefault(piece, following) != following:
+                        branching.add(piece)
+        covers.update({piece: n * found[piece] for piece in branching})
+        shorter = {piece for piece, count in found.items() if count > 1}
     best = sorted(covers.items(), key=highest_first)[:n_seeds]
     seeds = {**characters, **dict(best)}
     total = sum(seeds.values())

@@ -1,4 +1,8 @@
-"""Counted words, {word: how often it occurs}, from which the trainers of pieces learn."""
+"""Counted words, {word: how often it occurs}, from which the trainers of pieces learn.
+
+The first pieces of Unigram depend on what stands behind a word as well. There a word, or a part of one, is counted
+together with the one character behind it: {followed: how often it occurs}.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,6 +12,8 @@ import regex
 from minigpt.errors import InputError, check_share, shown
 from minigpt.tokenizer.base import check_size
 from minigpt.tokenizer.spiece import SPACE
+
+LINE_END = "\n"  # behind the last word of a line
 
 _RARE = "\0"  # in the place of characters that get no piece
 
@@ -74,17 +80,50 @@ def check_room(vocab_size: int, n_first: int, signs: Sequence[str], coverage: fl
         raise InputError(f"{vocab_size} pieces do not hold the {len(signs)} {what} of the text: {advice}")
 
 
+def followed_words(words: Sequence[str]) -> list[str]:
+    """The words of a line with their `▁`, each with the character behind it: the next `▁`, or `LINE_END`."""
+    behind = [SPACE] * (len(words) - 1) + [LINE_END]
+    return [SPACE + word + character for word, character in zip(words, behind, strict=False)]
+
+
+def check_followed(word_counts: Iterable[str]) -> None:
+    """Raises InputError for a word without the character behind it."""
+    for word in word_counts:
+        if len(word) < 2 or word[-1] not in (SPACE, LINE_END):
+            raise InputError(
+                f"the word {word!r} lacks the character behind it: give {word + SPACE!r} where another word follows, "
+                f"{word + LINE_END!r} at the end of a line"
+            )
+
+
+def without_behind(followed_counts: Mapping[str, int]) -> dict[str, int]:
+    """{word or part: how often}, whatever stands behind it."""
+    counts = Counter()
+    for followed, count in followed_counts.items():
+        counts[followed[:-1]] += count
+    return dict(counts)
+
+
+def followed_parts(followed_counts: Mapping[str, int], characters: Iterable[str]) -> dict[str, int]:
+    """{part with the character behind it: how often} of words with theirs, split as `parts_of` says."""
+    known = set(characters)
+    rare = {ord(character): _RARE for character in set().union(*followed_counts) - known}
+    counts = Counter()
+    for followed, count in followed_counts.items():
+        word = followed[:-1].translate(rare)
+        text = word + followed[-1]
+        for run in _RUN.finditer(word):
+            *before, last = run.group().split(_RARE)
+            for part in before:
+                counts[part + _RARE] += count
+            counts[last + text[run.end()]] += count
+    return {part: count for part, count in counts.items() if len(part) > 1}
+
+
 def parts_of(word_counts: Mapping[str, int], characters: Iterable[str]) -> dict[str, int]:
     """{part: how often} of words that are split between scripts, and at what is not one of these characters.
 
     No piece reaches over such a border, so the parts have the same likelihood as the words, and there are fewer.
     """
-    known = set(characters)
-    rare = {ord(character): _RARE for character in set().union(*word_counts) - known}
-    counts = Counter()
-    for word, count in word_counts.items():
-        for run in _RUN.findall(word.translate(rare)):
-            for part in run.split(_RARE):
-                if part:
-                    counts[part] += count
-    return dict(counts)
+    followed_counts = {word + LINE_END: count for word, count in word_counts.items()}
+    return without_behind(followed_parts(followed_counts, characters))
