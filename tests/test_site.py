@@ -203,6 +203,11 @@ def test_a_page_shows_the_picture_and_not_the_name_of_its_file():
     assert notebooks.words_of_picture('plot.save(figure, "03_soft_dictionary.png")') == "Picture: soft dictionary"
 
 
+def test_the_list_of_the_lessons_leads_to_them_by_their_subjects():
+    table = "| file | subject |\n|---|---|\n| [`03_attention.py`](03_attention.py) | how a word | looks back |"
+    assert part("pages").course(table).splitlines()[2] == "| 03 | [how a word](03_attention.py) | looks back |"
+
+
 def test_a_quote_of_the_library_gets_its_language():
     text = "See:\n\n    # minigpt/ops/reference/gelu.py\n    x = 1\n\n    y = 2\n\nand on.\n"
     made = part("notebooks").QUOTED.sub(part("notebooks").fenced, text)
@@ -252,7 +257,6 @@ def test_the_code_of_a_drawing_is_folded_on_the_page_and_in_the_notebook(tmp_pat
     english = part("course").WORDS["en"]
     drawing = notebooks.page(notebook, "facts", english).cells[2]
     assert drawing.metadata["tags"] == ["deeper", "hide-input"]
-    assert drawing.metadata["mystnb"]["code_prompt_show"] == english["drawing"]
     assert notebooks.to_take_home(notebook, english).cells[2].metadata["jupyter"] == {"source_hidden": True}
 
 

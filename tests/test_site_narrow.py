@@ -62,6 +62,7 @@ def test_a_cell_of_a_table_has_the_head_of_its_column():
     assert re.findall(r'<td data-head="(\w+)"', made) == ["what", "why"] * 2
     assert re.findall(r'<td data-head="(\w+)"', narrow.page(TABLE, "glossary")) == ["what"] * 2
     assert narrow.page(TABLE, "benchmarks/train_step") == TABLE
+    assert narrow.page(TABLE, "benchmarks/index") == narrow.page(TABLE, "lessons/index"), "words, not numbers"
 
 
 def test_a_picture_leads_to_its_file():

@@ -25,6 +25,7 @@ templates_path = ["templates"]
 
 nb_execution_mode = "off"  # the lessons have run already: see lessons.py
 nb_merge_streams = True
+nb_code_prompt_show = nb_code_prompt_hide = WORDS["drawing"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "html_image", "attrs_inline"]
 myst_heading_anchors = 4
 smartquotes = False

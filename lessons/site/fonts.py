@@ -1,7 +1,8 @@
 """A font with the Hangul of the site, for readers whose machine has none: `write(site)`.
 
-It is cut from NanumGothic, which koreanize-matplotlib brings, to the letters that stand on the pages of an edition. It
-lies in a style sheet, because Firefox takes no font that is a file of its own from a disk.
+It is cut from NanumGothic, which koreanize-matplotlib brings, to the letters that stand on the pages of an edition.
+It lies in a style sheet, because Firefox takes no font that is a file of its own from a disk. Pages name it first:
+Chromium 150 leaves words empty where a font that comes late stands behind one without Hangul.
 """
 
 import base64
@@ -14,10 +15,11 @@ from fontTools import subset
 
 NAME = "hangul.css"  # static/ has an empty one
 FAMILY = "minigpt Hangul"  # the license keeps the name of the original for the original
-FACE = (
-    '@font-face {{ font-family: "{family}"; src: url("data:font/woff2;base64,{font}") format("woff2"); '
-    "unicode-range: U+1100-11FF, U+3130-318F, U+AC00-D7A3; }}\n"
-)
+RANGE = "unicode-range: U+1100-11FF, U+3130-318F, U+AC00-D7A3;"
+OF_MACHINE = {  # weight: the fonts of macOS, Windows, Android and Linux
+    400: ["AppleSDGothicNeo-Regular", "Malgun Gothic", "Noto Sans CJK KR", "NanumGothic"],
+    700: ["AppleSDGothicNeo-Bold", "Malgun Gothic Bold", "Noto Sans CJK KR Bold", "NanumGothic Bold"],
+}
 HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
 SHEET = re.compile(r"<link [^>]*\bhangul\.css\b[^>]*>")
 LINK = "한국어판"  # the letters of what leads from an English page to the Korean edition
@@ -47,8 +49,15 @@ def cut(letters: set[str]) -> bytes:
 
 
 def style(letters: set[str]) -> str:
-    """A style sheet that holds a font with these letters; "" where there are none."""
-    return FACE.format(family=FAMILY, font=base64.b64encode(cut(letters)).decode()) if letters else ""
+    """A style sheet with the Hangul of the machine, "Hangul", and with these letters; "" where there are none."""
+    if not letters:
+        return ""
+    data = base64.b64encode(cut(letters)).decode()
+    faces = [f'"{FAMILY}"; src: url("data:font/woff2;base64,{data}") format("woff2")']
+    for weight, names in OF_MACHINE.items():
+        found = ", ".join(f'local("{name}")' for name in names)
+        faces.append(f'"Hangul"; font-weight: {weight}; src: {found}')
+    return "".join(f"@font-face {{ font-family: {face}; {RANGE} }}\n" for face in faces)
 
 
 def write(site: Path) -> None:

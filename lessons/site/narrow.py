@@ -21,7 +21,7 @@ COMPARED = ("benchmarks/",)  # pages whose tables stay tables: their columns of 
 def page(html: str, name: str) -> str:
     """The text of a page, ready for a narrow screen. name: "operations/layernorm"."""
     made = BLOCK.sub(_block, html)
-    if not name.startswith(COMPARED):
+    if not name.startswith(COMPARED) or name.endswith("/index"):
         made = TABLE.sub(lambda found: _table(found.group(), name in EXPLAINED), made)
     return PICTURE.sub(_picture, made)
 

@@ -38,12 +38,9 @@ def page(notebook, facts: str, words: dict):
             settings = {}
             if any("image/png" in output.get("data", {}) for output in cell.outputs):
                 settings["image"] = {"alt": words_of_picture(cell.source)}
-            hidden = cell.metadata.get("jupyter", {})
-            if "outputs_hidden" in hidden:  # an answer follows
+            if "outputs_hidden" in cell.metadata.get("jupyter", {}):  # an answer follows
                 cell.metadata["tags"] = ["hide-output"]
                 settings |= {"code_prompt_show": words["output"], "code_prompt_hide": words["output"]}
-            if "source_hidden" in hidden:
-                settings |= {"code_prompt_show": words["drawing"], "code_prompt_hide": words["drawing"]}
             if settings:
                 cell.metadata["mystnb"] = settings
     return made

@@ -34,12 +34,14 @@ def write(executed: dict, folder: Path, language: str) -> None:
         text = (ROOT / path).read_text(encoding="utf-8")
         if doc == "lessons/index":
             text = course(text)
+        if re.match(r"teaching/\d", doc):
+            text = text.replace("# Lesson", "# Teaching lesson", 1)  # the lesson itself has the title
         put(folder / f"{doc}.md", rewrite(one_title(text), path, doc, site))
 
 
 def course(text: str) -> str:
-    """lessons/README.md as a page: the table names lessons by their numbers, and the terms have a page of their own."""
-    numbered = re.sub(r"^\| \[`(\d\d)_\w+\.py`\]", r"| [\1]", text, flags=re.MULTILINE)
+    """lessons/README.md as a page: the table leads to lessons by their subjects, and the terms have a page."""
+    numbered = re.sub(r"^\| \[`(\d\d)_\w+\.py`\](\(\S+\)) \| (.*?) \|", r"| \1 | [\3]\2 |", text, flags=re.MULTILINE)
     above = numbered.replace("| file |", "| lesson |", 1).partition(TERMS)[0]
     return above + "\n## Terms\n\nAll terms are in the [glossary](../glossary.md).\n"
 

@@ -39,7 +39,7 @@ function element(name, attributes, text = "") {
 
 function show(read) {
   for (const mark of document.querySelectorAll(".is-read")) mark.remove();
-  const inList = LIST.test(location.pathname) ? ", article td:first-child a, article li a" : "";
+  const inList = LIST.test(location.pathname) ? ", article td a, article li a" : "";
   for (const link of document.querySelectorAll(`.sidebar-tree a, .contents a${inList}`)) {
     const mark = element("span", { class: "is-read", role: "img", "aria-label": says.read }, " ✓");
     if (read.has(lessonOf(link.href))) link.append(mark);

@@ -145,6 +145,7 @@ function branchesOf(parts) {
 
 // front: { at: pixels along the way, back: has it turned? }
 export function paintFrame(canvas, scene, front) {
+  if (!scene.ground.width || !scene.ground.height) return; // in a frame that is hidden
   const pen = canvas.getContext("2d");
   pen.setTransform(1, 0, 0, 1, 0, 0);
   pen.clearRect(0, 0, canvas.width, canvas.height);
