@@ -64,7 +64,7 @@ def chapter(page: BeautifulSoup, name: str, names: set[str]):
     article = page.find(id="furo-main-content")
     for tag in article.select(LEFT_OUT):
         tag.decompose()
-    for fold in article.select("details.deeper"):
+    for fold in article.select("details"):
         fold["open"] = ""
     for tag in article.find_all(["h1", "h2", "h3", "h4", "h5"]):
         tag.name = f"h{int(tag.name[1]) + 1}"  # the book has a title of its own

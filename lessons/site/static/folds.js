@@ -15,5 +15,5 @@ addEventListener("click", (event) => {
   if (link && link.getAttribute("href") === location.hash) setTimeout(openAt); // no hashchange: it is there already
 });
 addEventListener("beforeprint", () => {
-  for (const fold of document.querySelectorAll("details.deeper, details.answer, details.hide")) fold.open = true;
+  for (const fold of document.querySelectorAll("article details")) fold.open = true;
 });
