@@ -453,9 +453,9 @@ assert np.allclose(joined, collapsed, rtol=0, atol=1e-15), "so do their gradient
 
 # %% tags=["hide-input"]
 letters, text = small_world.LETTERS, small_world.IDS  # text: the number of each letter
-pairs = np.full((len(letters), len(letters)), 0.01)  # a pair never seen is not impossible
-np.add.at(pairs, (text[:-1], text[1:]), 1)
-next_p = pairs / pairs.sum(axis=1, keepdims=True)
+follows = np.full((len(letters), len(letters)), 0.01)  # a pair never seen is not impossible
+np.add.at(follows, (text[:-1], text[1:]), 1)
+next_p = follows / follows.sum(axis=1, keepdims=True)
 
 figure, axes = plot.plt.subplots(figsize=(8, 7.5))
 axes.imshow(next_p, cmap="Blues")

@@ -34,8 +34,8 @@ OPENING = "Once upon a time, there was a"
 opening_ids = text.encode(OPENING)
 print(f"{V:,} tokens in the vocabulary, {CONTEXT} positions")
 print(" ".join(f"[{text.decode([token])}]" for token in opening_ids))
-drawn = model.generate([[text.start_id, *opening_ids]], 20)[0].tolist()
-print(f"it writes: {text.decode(drawn[1:])!r}")
+first_text = model.generate([[text.start_id, *opening_ids]], 20)[0].tolist()
+print(f"it writes: {text.decode(first_text[1:])!r}")
 
 # %%
 START = text.start_id  # the token that stands before every story
