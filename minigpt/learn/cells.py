@@ -7,7 +7,7 @@ cell begins with a heading of the same level, or of a higher one.
 Before a cell of code the reader may be asked for a guess, in a paragraph that begins with **Guess:**. The answer is a
 cell of prose right after that code, whose marker is `# %% [markdown] tags=["answer"]`.
 
-A cell of code that only draws has the marker `# %% tags=["hide-input"]`: a reader looks at its picture, not at its lines.
+A cell of code that only draws has the marker `# %% tags=["hide-input"]`: a reader looks at its picture alone.
 """
 
 import re
