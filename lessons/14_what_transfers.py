@@ -319,7 +319,9 @@ for name, (fresh, known) in zero_shot.items():
 #
 # A high score is not yet an understanding. Change one thing: put the *wrong* story before the
 # candidates, that of the next example. All else stays, in `endings` also the question after the
-# story. A model that needs the story must fall to about 50 %. **Guess**: what do the scores do?
+# story. A model that needs the story must fall to about 50 %.
+#
+# **Guess:** what happens to the two scores?
 
 # %%
 other_story = {}
@@ -338,12 +340,13 @@ plot.save(story_figure, "14_wrong_story.png")
 assert other_story["cloze"] < 60, "cloze: without its story, a guess"
 assert other_story["endings"] > own_story["endings"] - 8, "endings: the story is not needed"
 
-# %% [markdown]
-# **The surprise of this lesson.** In `cloze` the score falls to a guess, as it should. In `endings`
-# the model answers as well after the wrong story. It does not need it: most of these questions can
-# be answered from the rules of the story world, which are the same in every story. A dog eats a
-# bone, and milk is kept in the barn. So a high score of `endings` says that the model knows the
-# rules. It does not say that it follows a story.
+# %% [markdown] tags=["answer"]
+# `cloze` falls to a guess, as it should. `endings` does not fall.
+#
+# **The surprise of this lesson.** In `endings` the model answers as well after the wrong story. It
+# does not need it: most of these questions can be answered from the rules of the story world, which
+# are the same in every story. A dog eats a bone, and milk is kept in the barn. So a high score of
+# `endings` says that the model knows the rules. It does not say that it follows a story.
 #
 # A rule that gives the answers without doing what the task is about is a **shortcut**. Published
 # tests have them too: in SNLI (entailment), two thirds of the labels could be found without the

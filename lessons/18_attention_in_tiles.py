@@ -376,10 +376,11 @@ twice = whole[-1] / whole[-2], tiles[-1] / tiles[-2]
 assert 3.7 < twice[0] < 4.3 and 1.85 < twice[1] < 2.15, "T x T against T"
 
 # %% [markdown]
-# Memory grows with T² and with T: twice as long, four times or twice the memory. **And the cost?**
-# Lesson 03 makes six products of the size T x T x D: two forward, four backward. Tiles make a
-# seventh, because the scores are computed again. **Guess**: how much more arithmetic is that?
-# Count the pairs of a query and a key:
+# Memory grows with T² and with T. **And the cost?** Lesson 03 makes six products of the size
+# T x T x D: two forward, four backward. Tiles make a seventh, because the scores are computed
+# again. We count the pairs of a query and a key.
+#
+# **Guess:** is that more arithmetic than before, as much, or less?
 
 # %%
 computed = sum((2048 - first) * 64 for first in range(0, 2048, 64))
@@ -388,10 +389,10 @@ arithmetic = 7 * computed / (6 * 2048**2)
 print(f"seven products of these pairs, against six of all pairs: {arithmetic:.2f}")
 assert 0.59 < arithmetic < 0.61, "60 % of the arithmetic"
 
-# %% [markdown]
-# **The surprise: less memory, and less arithmetic too.** The scores are computed twice, and still
-# 40 % is saved, because tiles skip what the mask hides, nearly half of all pairs. Without a mask it
-# would be 7/6: 17 % more. (To compute again what was not kept was *checkpointing* in lesson 00.)
+# %% [markdown] tags=["answer"]
+# **The surprise: less.** The scores are computed twice, and still 40 % is saved, because tiles skip
+# what the mask hides, nearly half of all pairs. Without a mask it would be 7/6: 17 % more. (To
+# compute again what was not kept was *checkpointing* in lesson 00.)
 
 # %% [markdown] tags=["deeper"]
 # ### Is it faster?

@@ -220,8 +220,9 @@ print(f"marked in red: position {ROW}, the symbol {names[some[0, ROW]]}")
 # the symbol looks at the labels of the same symbol. That is what we expected, but a picture of one
 # document is no proof. So we **intervene**. The model keeps all its weights, and we write the
 # attention weights of layer 1 ourselves: each place looks at the place before it, whatever stands
-# there. As a control, each place looks equally at all places up to it. **Guess** both accuracies
-# after 15 examples.
+# there. As a control, each place looks equally at all places up to it.
+#
+# **Guess:** after 15 examples, its own attention is right in 92 %. And each of the two tables?
 
 # %%
 before_it = np.eye(2 * PAIRS, k=-1, dtype=np.float32)  # each place looks at the place before
@@ -236,12 +237,13 @@ for name, value in tried.items():
 assert tried["the place before"] > tried["its own"] - 0.04, "our table suffices"
 assert tried["all places equally"] < 0.7, "without the symbol, layer 2 finds nothing"
 
-# %% [markdown]
+# %% [markdown] tags=["answer"]
+# The place before: 92 % again. All places equally: 55 %, nearly a coin.
+#
 # **The surprise of this lesson.** Training took 1,250 updates to find the attention of layer 1. Our
-# table is one line of code, and does as well. With the other table the model falls nearly to a
-# coin. So layer 1 *copies* the token before, and layer 2 *finds* an equal symbol. The head of layer
-# 2 is called an **induction head**. Olsson et al. 2022 (arXiv 2209.11895) find such heads in models
-# of many sizes. (Ours is one model, seed 0.)
+# table is one line of code, and does as well. So layer 1 *copies* the token before, and layer 2
+# *finds* an equal symbol. The head of layer 2 is called an **induction head**. Olsson et al. 2022
+# (arXiv 2209.11895) find such heads in models of many sizes. (Ours is one model, seed 0.)
 
 # %% [markdown] tags=["deeper"]
 # ### And layer 2?
