@@ -235,9 +235,8 @@ plot.save(sense_figure, "25_senses.png")
 # ### A prediction that is too good
 #
 # Two states together know more than one. Then let us use both for the models' own task, and predict
-# the next word: from the left state alone, and from both. We look at the clues. Each is one of
-# eight words of its sense, all equally likely. So even who knows the sense is right in one text of
-# eight.
+# the next word: from the left state alone, and from both. We look at the clues: eight words of a
+# sense, all equally likely. So even a model that knows the sense is right in one text of eight.
 #
 # **Guess first.** How often is a linear map right that reads both?
 
@@ -290,6 +289,7 @@ def reached(direction):
 
 for direction in ("left", "right"):
     print(f"from the {direction}:", *reached(direction))
+assert "came" not in reached("left") and "by" not in reached("right"), "no gradient crosses"
 
 # %% [markdown]
 # A gradient reaches only the words that its own reader has read.
@@ -304,7 +304,7 @@ for direction in ("left", "right"):
 # c_t = \sigma(z_f) \, c_{t-1} + \sigma(z_i) \tanh(z_g), \qquad h_t = \sigma(z_o) \tanh(c_t)
 # $$
 #
-# Sections 3 and 4 of lesson 14 have both passes. The library's `lstm` gives h and c side by side:
+# The appendix of lesson 14 has both passes. The library's `lstm` gives h and c side by side:
 # with two cells, four numbers for each word. A text of three words:
 
 # %%
