@@ -55,10 +55,9 @@ def measured(lesson: dict, policy, first) -> dict[str, float]:
 
 def runs(lesson: dict, seed: int, steps: int):
     """(name, measured) of every way, one after the other."""
-    first = lesson["tuned"]["tuned", seed]
+    first = lesson["tuned"][seed]
     yield "tuned, where all begin", measured(lesson, first, first)
-    body = deepcopy(first)
-    reward_model = body, lesson["train_reward"](body, seed, steps=5 * steps)
+    reward_model = lesson["train_reward"](first, seed, steps=5 * steps)
     for name, beta in (("REINFORCE, no penalty", 0.0), ("REINFORCE, penalty 1", 1.0)):
         policy = deepcopy(first)
         lesson["reinforce"](policy, lambda s, facts, ids: lesson["score"](reward_model, ids), beta, seed, steps=steps)

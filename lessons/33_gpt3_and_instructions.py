@@ -3,10 +3,11 @@
 #
 # You will train a model that knows every answer and gives none: to a question it says another
 # question. You will tune it on instructions, and test it on questions that the tuning did not have.
-# Then you will let a reward model choose among its answers, and let it learn from the score. The
-# score rises and rises, until most answers are wrong.
+# In deeper parts a reward model chooses among its answers, and it learns from the score. The score
+# rises and rises, until most answers are wrong.
 #
-# Reading: 60 minutes. Running: 80 to 200 seconds. Before it: lessons 02, 12, 16 and 19.
+# Reading: 25 minutes for the core, 95 minutes for all of it. Running: 80 to 200 seconds. Before it:
+# lessons 02, 12, 16 and 19.
 #
 # Papers: Brown et al. 2020 (GPT-3, arXiv 2005.14165), section 2. Ouyang et al. 2022 (InstructGPT,
 # arXiv 2203.02155), section 3. Rafailov et al. 2023 (DPO, arXiv 2305.18290), sections 4 and 5.
@@ -72,7 +73,7 @@ print(text_of(STATEMENTS[15, 0]), "|", text_of(STATEMENTS[15, 1]), "|", text_of(
 # %%
 from copy import deepcopy
 
-from minigpt import GPT2, GPT2Config
+from minigpt import GPT2, GPT2Config, plot
 from minigpt.nn.optim import AdamW
 from minigpt.nn.schedules import warmup_cosine
 
@@ -119,6 +120,7 @@ for seed, model in pretrained.items():
 # %%
 VALUE_IDS = VALUES[KIND, RIGHT]
 ANSWERS = np.stack([VALUE_IDS, np.full(72, ID["."]), np.full(72, END)], axis=1)  # (72,3)
+every = np.arange(72)
 
 
 def knows(model):
@@ -126,11 +128,6 @@ def knows(model):
     return (logits[:, -1].argmax(-1) == np.repeat(VALUE_IDS, 2)).mean()
 
 
-def prompts(facts, wording=0):
-    return np.pad(QUESTIONS[facts, wording], ((0, 0), (0, 1)), constant_values=DELIMITER)
-
-
-every = np.arange(72)
 for seed, model in pretrained.items():
     said = model.generate(QUESTIONS[:, 0], 8, top_k=1)[:, 8:]
     questions, answered = (said == ID["?"]).any(axis=1).mean(), (said[:, 0] == VALUE_IDS).mean()
@@ -143,7 +140,8 @@ for seed, model in pretrained.items():
 # %% [markdown]
 # Everything is known, and nothing is answered. The model is *right*: in its text, questions follow
 # questions.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 2. The difference in five questions
 #
 # | question | GPT-2 | GPT-3 | InstructGPT |
@@ -157,16 +155,14 @@ for seed, model in pretrained.items():
 # GPT-3's model is GPT-2's, but for its attention: dense and "locally banded sparse" layers take
 # turns (section 2.1). Lesson 38 trains such bands. The rest is size, text and schedule.
 # InstructGPT is GPT-3, trained further on what people want.
-#
+
+# %% [markdown] tags=["deeper"]
 # ## 3. GPT-3's way: examples in the prompt
 #
 # GPT-3 is shown solved examples, and no weight changes (lessons 19 and 38). Does our model answer
 # then? Before the question we put one or two others of its kind, each with its right answer.
 
 # %%
-from minigpt import plot
-
-
 def after_examples(model, shots):
     """-> the share of right answers behind so many solved examples"""
     rng, rows = np.random.default_rng(shots), []
@@ -189,7 +185,7 @@ plot.save(knows_figure, "33_knows.png")
 
 # %% [markdown]
 # No. In its texts no answer ever stood behind a question, so there is nothing that examples could
-# call up. (GPT-3's texts have them.) We need training.
+# call up. (GPT-3's texts have them.)
 
 # %% [markdown]
 # ## 4. Instruction tuning: the same loss, on fewer tokens
@@ -197,15 +193,12 @@ plot.save(knows_figure, "33_knows.png")
 # A document for *instruction tuning* is `instruction => response _end_`. People write the
 # responses. (The paper says supervised fine-tuning, SFT; it had about 13,000 prompts.) The loss is
 # that of a language model, but only the response and its end count: all other targets are -100.
-# The library's objective `responses` does the same for windows of a longer text.
 #
 # One response in five begins with a polite "sure". We **hold out** 24 of the 72 facts, for each
 # thing one of its three. The tuning has each thing in other questions, and each kind of question
 # with other things, but not these combinations.
 
 # %%
-from minigpt.data.objectives import responses
-
 is_held = KIND == np.tile(np.arange(24) % 3, 3)
 TUNED, HELD = np.flatnonzero(~is_held), np.flatnonzero(is_held)
 
@@ -234,14 +227,27 @@ def on_responses(rows):
 
 for name, (row,) in zip(("sees", "predicts"), on_responses(documents(0, 0)[:1]), strict=True):
     print(f"{name:9}", " ".join("..." if i == IGNORED else WORDS[i] for i in row))
-library = responses(DELIMITER, END)(documents(0, 2), np.random.default_rng(0))
-assert np.array_equal(library.targets, on_responses(documents(0, 2))[1]), "as in the library"
 
 # %% [markdown]
-# ## 5. Backward: one loss, three sets of weights
+# ## 5. Backward: one loss, and weights
 #
-# Give each target a weight $w_t$: in pre-training 1, in tuning 1 in the response and 0 in the
-# instruction, in section 9 any number, a negative one too.
+# Give each target a weight $w_t$: in pre-training 1; in tuning 1 in the response, and 0 in the
+# instruction. Softmax and log together give p minus the one-hot row, as in lesson 02, and the
+# weight is a factor of the row. With n targets that count,
+#
+# $$
+# L = -\frac{1}{n} \sum_t w_t \log p_{t, y_t}, \qquad
+# \frac{\partial L}{\partial z_t} = \frac{w_t}{n} \, (p_t - \text{onehot}(y_t))
+# $$
+#
+# For example, three words with p = (0.1, 0.2, 0.7), and the first one is right: times n, the row is
+# (-0.9, 0.2, 0.7) in the response and (0, 0, 0) in the instruction. The model is not taught to pose
+# questions.
+
+# %% [markdown] tags=["deeper"]
+# ### Line by line, and with negative weights
+#
+# In section 9 a weight may be any number, a negative one too.
 
 # %%
 from minigpt import ops
@@ -282,36 +288,28 @@ weight_results = lines.check(weighted, weighted_backward, z, np.eye(5, dtype=int
                              w=WEIGHTS["reinforcement"], n=3.0)
 assert all(result.error < 1e-7 for result in weight_results), "every line is right"
 
-# %% [markdown]
-# **Collapse.** Softmax, pick and log together give p minus the one-hot row, as in lesson 02. The
-# weight is a factor of the row:
-#
-# $$
-# L = -\frac{1}{n} \sum_t w_t \log p_{t, y_t}, \qquad
-# \frac{\partial L}{\partial z_t} = \frac{w_t}{n} \, (p_t - \text{onehot}(y_t))
-# $$
-#
-# Where $w_t = 0$, the row is exactly zero.
-
 # %%
-for name, w in WEIGHTS.items():
+from minigpt.data.objectives import responses
+
+for w in WEIGHTS.values():
     closed_dz = w[:, None] / 3 * (ops.softmax_forward(z)[0] - np.eye(5)[y])
     _, ce = ops.cross_entropy_forward(z, y, weights=w, normalizer=3.0)
     assert np.allclose(closed_dz, ops.cross_entropy_backward(1.0, ce)), "as in the library"
-    print(f"{name}: the closed form is the library's gradient")
+library = responses(DELIMITER, END)(documents(0, 2), np.random.default_rng(0))
+assert np.array_equal(library.targets, on_responses(documents(0, 2))[1]), "the same targets"
+print("the library has the same gradient; its objective `responses` makes the same targets")
 
 # %% [markdown]
-# ## 6. The trap: one place too late
+# ## 6. What tuning teaches
 #
-# An author lets those places count whose *input* is in the response. That sounds right. But the
-# first word of the response is predicted at the place of the delimiter, and is now never taught.
-# Every gradient is right, as in lessons 31 and 32.
+# We tune for 100 updates. The control was **not** pre-trained; it has 200 updates of the same
+# tuning. Then both answer the questions of the tuning, and the held-out ones.
+#
+# **Guess first.** The held-out facts were in no document of the tuning. How many are answered?
 
 # %%
-def one_late(rows):
-    """The mistake: the delimiter's place does not count."""
-    ids, targets = on_responses(rows)
-    return ids, np.where(ids == DELIMITER, IGNORED, targets)
+def prompts(facts, wording=0):
+    return np.pad(QUESTIONS[facts, wording], ((0, 0), (0, 1)), constant_values=DELIMITER)
 
 
 def judge(facts, answers):
@@ -326,6 +324,67 @@ def right(model, facts, wording=0):
     return (judge(facts, answers) >= 1).mean()
 
 
+tuned = {seed: deepcopy(model) for seed, model in pretrained.items()}
+control = GPT2(GPT2Config(**SIZES), seed=5)
+for seed, model in tuned.items():
+    train(model, lambda *at: on_responses(documents(*at)), seed, 100, 1e-3)
+train(control, lambda *at: on_responses(documents(*at)), 0, 200, 4e-3)
+print("the same question as above:", text_of(tuned[0].generate(prompts([15]), 3, top_k=1)[0]))
+
+# %%
+MODELS = {"before": pretrained.values(), "not pre-trained": [control], "tuned": tuned.values()}
+results = {name: np.array([[right(model, TUNED), right(model, HELD), knows(model)]
+                           for model in models]) for name, models in MODELS.items()}
+tuned_figure, panels = plot.plt.subplots(1, 3, figsize=(11, 3), sharey=True)
+for column, title in enumerate(("answers, in the tuning", "answers, held out", "states the fact")):
+    for name, rows in results.items():
+        panels[column].plot(rows[:, column], [name] * len(rows), "o", markersize=9, alpha=0.6)
+        print(f"{title:22} {name:15}", *(f"{share:5.0%}" for share in rows[:, column]))
+    panels[column].set(title=title, xlim=(-0.05, 1.05), xlabel="share right")
+plot.save(tuned_figure, "33_before_and_after_tuning.png")
+assert min(results["tuned"][:, 0].min(), results["not pre-trained"][0, 0]) > 0.9, "both learn it"
+assert results["not pre-trained"][0, 1] < 0.3, "without pre-training, a held-out fact is a guess"
+assert results["tuned"][:, 1].min() > 0.4 > results["before"][:, 1].max(), "tuned, most are known"
+
+# %% [markdown]
+# A point is a seed. **Held-out questions are answered** far above chance, and by the control no
+# better than by a guess among eight. So the tuning did not teach these facts. It taught to answer
+# with what pre-training has stored. And something is lost: before, the models stated all facts,
+# now fewer. (The paper has a name for such a loss, the *alignment tax*. It means what the whole
+# training costs on public tests, section 4.2.)
+
+# %% [markdown] tags=["deeper"]
+# ### Other wordings
+#
+# Does it follow instructions, or only these? Two wordings that the tuning did not have: with the
+# second name ("what is the tint of the kite ?"), and in another order of words ("the colour of the
+# kite is what ?").
+
+# %%
+wordings = np.array([[right(model, HELD, wording) for wording in range(3)]
+                     for model in tuned.values()])
+print("held-out questions, right: as in the tuning, second name, another order (a row is a seed)")
+print(wordings.round(2))
+assert wordings[:, 2].mean() < wordings[:, 1].mean() - 0.1, "another order is harder"
+
+# %% [markdown]
+# **The second name** works more often than **the other order** of known words. We guess why:
+# pre-training had both names in its questions, and never that order.
+
+# %% [markdown] tags=["deeper"]
+# ## 7. The trap: one place too late
+#
+# An author lets those places count whose *input* is in the response. That sounds right. But the
+# first word of the response is predicted at the place of the delimiter, and is now never taught.
+# Every gradient is right, as in lessons 31 and 32.
+
+# %%
+def one_late(rows):
+    """The mistake: the delimiter's place does not count."""
+    ids, targets = on_responses(rows)
+    return ids, np.where(ids == DELIMITER, IGNORED, targets)
+
+
 late = deepcopy(pretrained[0])
 late_losses = train(late, lambda *at: one_late(documents(*at)), 0, 100, 1e-3)
 print(f"the loss falls to {late_losses[-1]:.2f}; answered: {right(late, TUNED):.0%}")
@@ -335,50 +394,7 @@ assert late_losses[-1] < 0.3 and right(late, TUNED) < 0.1, "a small loss, and no
 # %% [markdown]
 # A full stop and an end are easy, so the loss is small. Print a batch as text, as in section 4.
 
-# %% [markdown]
-# ## 7. What tuning teaches
-#
-# Now without the mistake: 100 updates. The control was **not** pre-trained; it has 200 updates of
-# the same tuning.
-#
-# We test the facts of the tuning, the held-out facts, and these in two wordings that the tuning did
-# not have: with the second name ("what is the tint of the kite ?"), and in another order of words
-# ("the colour of the kite is what ?").
-
-# %%
-def measured(model):
-    tests = [(TUNED, 0), (HELD, 0), (HELD, 1), (HELD, 2)]
-    return np.array([right(model, *test) for test in tests] + [knows(model)])
-
-
-tuned, results = {}, {}
-HOW = {"tuned": (100, 1e-3), "not pre-trained": (200, 4e-3)}
-print("right, in %:               in tuning  held out  2nd name     order  knows")
-for name, (steps, rate) in HOW.items():
-    for seed in SEEDS if name == "tuned" else SEEDS[:1]:
-        fresh = GPT2(GPT2Config(**SIZES), seed=seed + 5)
-        model = deepcopy(pretrained[seed]) if name == "tuned" else fresh
-        train(model, lambda *at: on_responses(documents(*at)), seed, steps, rate)
-        tuned[name, seed], results[name, seed] = model, measured(model)
-        print(f"{name:20} seed {seed}", *(f"{100 * share:9.0f}" for share in results[name, seed]))
-mean = np.mean([results["tuned", seed] for seed in SEEDS], axis=0)
-control = results["not pre-trained", 0]
-assert min(mean[0], control[0]) > 0.9, "each learns the answers of the tuning"
-assert control[1] < 0.3, "without pre-training, held-out facts cannot be known"
-assert min(results["tuned", seed][1] for seed in SEEDS) > 0.4, "with it, most are"
-assert mean[3] < min(mean[1], mean[2]) - 0.1, "another order is harder than a second name"
-
-# %% [markdown]
-# - **Held-out combinations** are answered far above chance, and by the control no better than by a
-#   guess among eight. So the tuning did not teach these facts. It taught to answer with what
-#   pre-training has stored.
-# - **The second name** works more often than **the other order** of known words. We guess why:
-#   pre-training had both names in its questions, and never that order.
-# - **What is lost.** Before, the models stated all facts, now fewer (*knows*). The paper has a name
-#   for such a loss, the *alignment tax*. It means what the whole training
-#   costs on public tests (section 4.2).
-
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 8. A reward model: from comparisons to a score
 #
 # Good answers are hard to write and easy to compare. So people rank several answers. A **reward
@@ -458,10 +474,9 @@ small_head = Parameter(np.random.default_rng(6).normal(size=8))
 of_two = four_answers(TUNED[:2], np.random.default_rng(7)), BY_RULE[:2]
 ranking_loss(small_body, small_head, *of_two)
 for name, parameter in (("head", small_head), ("block 0", small_body.h[0].attn.c_proj.weight)):
-    at = np.unravel_index(3, parameter.data.shape)
-    gradient, losses = parameter.grad[at], []
+    gradient, losses = parameter.grad.flat[3], []
     for step in (1e-5, -2e-5, 1e-5):  # up, down, and back
-        parameter.data[at] += step
+        parameter.data.flat[3] += step
         losses.append(ranking_loss(small_body, small_head, *of_two))
     difference = (losses[0] - losses[1]) / 2e-5
     print(f"{name}: gradient {gradient:.6f}, finite difference {difference:.6f}")
@@ -473,14 +488,15 @@ def by_rule(rng):
     return four_answers(rng.choice(TUNED, 8), rng), BY_RULE
 
 
-def train_reward(body, seed, steps=900, ranked=by_rule):
-    """-> the weights of the linear map; the body is trained too"""
+def train_reward(model, seed, steps=900, ranked=by_rule):
+    """-> a copy of the model, trained too, and the weights of the linear map"""
+    body = deepcopy(model)
     head = Parameter(np.zeros(64, np.float32))
     optimizer = AdamW([*body.named_parameters(), ("reward", head)])
     for step in range(steps):
         ranking_loss(body, head, *ranked(np.random.default_rng([seed, step, 2])))
         optimizer.step(1e-3 * warmup_cosine(step / steps, 0.1), 1.0)
-    return head.data
+    return body, head.data
 
 
 print("900 updates: with 300, one of two seeds has the hard pairs in disorder")
@@ -495,8 +511,7 @@ def score(reward_model, ids):
 reward_models = {}
 print("larger score for:          right, not wrong  polite, not curt  right, not polite and wrong")
 for seed in SEEDS:
-    body = deepcopy(tuned["tuned", seed])
-    reward_models[seed] = body, train_reward(body, seed)
+    reward_models[seed] = train_reward(tuned[seed], seed)
     for name, facts in (("in tuning", TUNED), ("held out", HELD)):
         ids = four_answers(np.repeat(facts, 3), np.random.default_rng(5))
         r = score(reward_models[seed], ids).reshape(-1, 4)
@@ -535,7 +550,7 @@ def as_drawn(model):
     return ranked
 
 
-print(text_of(write(tuned["tuned", 1], HELD[:1], seed=0)[0]))
+print(text_of(write(tuned[1], HELD[:1], seed=0)[0]))
 
 # %% [markdown]
 # **Guess first.** With a larger n the best score can only grow. And the share of right answers?
@@ -559,13 +574,11 @@ def best_of(facts, rows, scores):
 print("the best of 1, 2, 4, ... answers")
 
 # %%
-of_drawn, chosen = {}, {}
-for seed in SEEDS:
-    body = deepcopy(tuned["tuned", seed])
-    of_drawn[seed] = body, train_reward(body, seed, ranked=as_drawn(tuned["tuned", seed]))
+of_drawn = {seed: train_reward(tuned[seed], seed, ranked=as_drawn(tuned[seed])) for seed in SEEDS}
+chosen = {}
 for where, facts in (("in tuning", TUNED), ("held out", HELD)):
     for seed in SEEDS:
-        rows = np.stack([write(tuned["tuned", seed], facts, seed=500 + i) for i in range(32)])
+        rows = np.stack([write(tuned[seed], facts, seed=500 + i) for i in range(32)])
         scores = {"the judge": [judge(facts, drawn[:, ANSWER:]) for drawn in rows]}
         for name, model in (("written", reward_models[seed]), ("drawn", of_drawn[seed])):
             scores[f"score ({name})"] = [score(model, drawn) for drawn in rows]
@@ -604,7 +617,7 @@ for seed in SEEDS:
 # without training: choosing is enough. (Gao et al. 2022, arXiv 2210.10760, measure it with large
 # models.)
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 9. Reinforcement: learn from a score
 #
 # *Reinforcement learning* needs no answers, only a score R(y) for each answer y that the model
@@ -686,16 +699,13 @@ print("weights of a batch: value - mean, the same for all tokens of an answer")
 # five penalties. ($\beta$ = 0 is none; the paper has 0.02, for another reward.)
 
 # %%
-def by_score(seed, facts, ids):
-    return score(reward_models[seed], ids)
-
-
 runs, held_out, written = {}, {}, {}
 REWARDS = {"the judge itself": (lambda seed, facts, ids: judge(facts, ids[:, ANSWER:]), 0.0)}
-REWARDS |= {f"beta {beta:g}": (by_score, beta) for beta in (0, 0.1, 0.3, 1, 3)}
+REWARDS |= {f"beta {beta:g}": (lambda seed, facts, ids: score(reward_models[seed], ids), beta)
+            for beta in (0, 0.1, 0.3, 1, 3)}
 for name, (reward, beta) in REWARDS.items():
     for seed in SEEDS:
-        policy = deepcopy(tuned["tuned", seed])
+        policy = deepcopy(tuned[seed])
         runs[name, seed] = reinforce(policy, reward, beta, seed)
         held_out[name, seed] = right(policy, HELD)
         written[name, seed] = write(policy, every, seed=0)
@@ -703,7 +713,7 @@ for name, (reward, beta) in REWARDS.items():
 
 # %%
 print("three seeds      last scores   drawn answers: right   wrong   something else  held out")
-at_first = [kinds_of_answers(write(tuned["tuned", seed], every, seed=0)) for seed in SEEDS]
+at_first = [kinds_of_answers(write(tuned[seed], every, seed=0)) for seed in SEEDS]
 print(f"{'tuned':42}", "{:5.0%} {:7.0%} {:15.0%}".format(*np.mean(at_first, axis=0)))
 for name in REWARDS:
     end = np.mean([runs[name, seed][-10:, 0] for seed in SEEDS])
@@ -734,7 +744,7 @@ for seed in SEEDS:
     assert alone[-10:, 1].mean() < 0.4, "and most answers are wrong"
     assert held_back[-10:, 1].mean() > alone[-10:, 1].mean(), "the penalty holds this back"
     assert held_out["the judge itself", seed] > 0.8, "and reaches the held-out facts"
-lost = [results["tuned", seed][1] - held_out["beta 1", seed] for seed in SEEDS]
+lost = [results["tuned"][seed, 1] - held_out["beta 1", seed] for seed in SEEDS]
 assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered than before"
 
 # %% [markdown]
@@ -749,7 +759,7 @@ assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered
 # right answers are kept. But no penalty can make a reward right: with none of the five more answers
 # are right than before the training, and of the held-out questions far fewer are answered.
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 10. Without a reward model: DPO
 #
 # Is there a shorter way from comparisons to a better model? Take a small case. The tuned model
@@ -809,7 +819,7 @@ print("of each pair, the better answer is pushed up and the other one down")
 
 # %%
 pair_ids, pair_targets = on_responses(four_answers(TUNED, np.random.default_rng(5)))
-policy = deepcopy(tuned["tuned", 0])
+policy = deepcopy(tuned[0])
 before_it = log_p(policy, pair_ids, pair_targets)
 dpo(policy, beta=1.0, rate=1e-3, weight=0.0, seed=0)
 gain = (log_p(policy, pair_ids, pair_targets) - before_it).reshape(-1, 4)
@@ -837,7 +847,7 @@ for name, row in reference.recorded("preferences.json")["rows"].items():
 # has a part in it; and the best answer's own loss beside DPO's, so nothing else held that answer
 # up. (The paper takes much smaller steps, 1e-6.)
 
-# %% [markdown]
+# %% [markdown] tags=["deeper"]
 # ## 11. Paper and code
 #
 # - **"GPT-3 was trained on 45 TB of text."** That is Common Crawl before it was filtered; 570 GB
@@ -858,8 +868,18 @@ for name, row in reference.recorded("preferences.json")["rows"].items():
 # | a reward model scores new answers as people do | not shown: politeness yes, truth no |
 # | the best of many draws is better | shown for the judge; a learned score also chooses worse |
 # | a penalty is needed against a wrong reward | shown for REINFORCE; here it does not suffice |
+
+# %% [markdown]
+# ## 12. To keep
 #
-# ## 12. Exercises
+# - A language model continues its text: it may know every fact, and answer no question.
+# - Instruction tuning is the same loss on fewer tokens: only the response counts, and elsewhere the
+#   gradient is zero.
+# - A short tuning does not teach facts; it teaches to answer with what pre-training has stored, and
+#   some of that is lost.
+
+# %% [markdown]
+# ## 13. Exercises
 #
 # 1. `exercises/33_preferences.py`: the backward of DPO's loss, from the loss to the logits.
 # 2. `exercises/33_find_the_bug.py`: a batch in two parts whose loss is not that of the batch.

@@ -15,8 +15,6 @@ LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 BANNED = r"\b(hears?|heard|hearing|nobody|whoever|wish(?:es|ed)?|asks?|asked|asking|guests?|dust)\b"
 QUOTED = r"\"[^\"]*\"|`[^`]*`|\*[^*]*\*"  # what somebody says, code, and examples may use any word
 
-# lessons that are not divided yet
-WITHOUT_CORE = ("33",)
 LONG_CORE = ("00", "08", "13")  # 30 minutes: chain rule and cache; the whole model; two losses that meet
 
 each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -69,19 +67,9 @@ def test_the_code_of_a_drawing_is_folded_and_no_other(path):
 
 @each_lesson
 def test_a_lesson_says_how_long_it_takes_to_read(path):
-    """Core and all of it: 130 words and 8 lines of code a minute, and half a minute for what a cell of code shows.
-
-    Lessons that have no core yet are measured at 150 words and 10 lines.
-    """
+    """Core and all of it: 130 words and 8 lines of code a minute, and half a minute for what a cell of code shows."""
     found = cells(path)
     head = found[0].prose
-    if path.name[:2] in WITHOUT_CORE:
-        words, lines, _ = words_and_lines(found)
-        minutes = words / 150 + lines / 10
-        said = int(re.search(r"^Reading: (\d+) minutes\.", head, re.MULTILINE).group(1))
-        assert said % 5 == 0 and abs(said - minutes) <= 5, f"{words} words and {lines} lines: {minutes:.0f} minutes"
-        assert said <= 60
-        return
     both = re.search(r"^Reading: (\d+) minutes for the core, (\d+) minutes for all of it\.", head, re.MULTILINE)
     for said, part in zip(map(int, both.groups()), (core(found), found), strict=True):
         words, lines, shown = words_and_lines(part)
@@ -94,10 +82,7 @@ def test_a_lesson_says_how_long_it_takes_to_read(path):
 def test_a_lesson_has_a_core_that_is_a_lesson(path):
     """It says why, shows a picture, asserts, and ends with three sentences to keep and the exercises."""
     found = cells(path)
-    parts = deeper_parts(found)
-    assert bool(parts) == (path.name[:2] not in WITHOUT_CORE)
-    if not parts:
-        return
+    assert deeper_parts(found)
     kept = core(found)
     titles = [cell.title for cell in kept if cell.level == 2]
     assert titles[0].startswith("1. ")
