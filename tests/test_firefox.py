@@ -56,6 +56,10 @@ def test_the_explorer_walks_by_keys_and_its_numbers_are_those_of_numpy(own, tmp_
     own.size(1280, 900)
     assert own.evaluate("window.minigptExplorer.ready.then(() => true)")
     assert own.evaluate("document.documentElement.scrollWidth <= innerWidth"), "no box sticks out"
+    own.size(390, 844)
+    field = "document.querySelector('#text')"
+    assert own.evaluate(f"{field}.scrollHeight <= {field}.clientHeight"), "the whole sentence is seen on a phone"
+    own.size(1280, 900)
     drawn = own.evaluate(DRAWN)
     folder = find_lessons()["data/explorer/gpt1/model.safetensors"].parent
     model, tokenizer = models.open_both(folder, dtype=np.float64)
