@@ -378,11 +378,9 @@ def test_two_trainings_agree_and_a_mistake_does_not():
     assert "ValueError" in failed.problem and failed.last == float("inf") and not failed.agrees(failed)
 
 
-@pytest.mark.parametrize(
-    "one",
-    [one if one.op in QUICK_OPERATIONS else pytest.param(one, marks=pytest.mark.slow) for one in OF_EACH_OPERATION],
-    ids=lambda one: one.op,
-)
+@pytest.mark.parametrize("one", [
+    one if one.op in QUICK_OPERATIONS else pytest.param(one, marks=pytest.mark.slow) for one in OF_EACH_OPERATION
+], ids=lambda one: one.op)  # fmt: skip
 def test_the_check_of_every_operation_has_a_table(one, capsys):
     found = trials(one.op, one.module())
     bug._show_check(found)
