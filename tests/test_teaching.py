@@ -61,7 +61,7 @@ def test_the_minutes_are_those_of_the_lesson(number):
     """Measured here once more, in another way: the lines of the file, from heading to heading."""
     found = cells(lessons()[number].path)
     parts = deeper_parts(found)
-    words, lines_a_minute, shown = (130, 8, 0.5) if parts else (150, 10, 0)
+    words, lines_a_minute, shown = 130, 8, 0.5
     of_section = {}
     title = ""
     for place, cell in enumerate(found):

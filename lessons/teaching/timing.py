@@ -5,9 +5,8 @@ A line about a figure that the lesson does not save any more goes away.
     python lessons/teaching/timing.py            writes what has changed
     python lessons/teaching/timing.py --check    changes nothing; exit status 1 where something is out of date
 
-A lesson with deeper parts is measured as `minigpt.learn.cells` does it: 130 words of prose and 8 lines of code a
-minute, and half a minute for what a cell of code shows. The heads of the other lessons still have an older measure, 150
-words and 10 lines a minute, until they have a core.
+The measure is that of `minigpt.learn.cells`: 130 words of prose and 8 lines of code a minute, and half a minute for
+what a cell of code shows.
 """
 
 import re
@@ -26,18 +25,6 @@ FIGURE = re.compile(r"^- `(\d\d_\w+\.png)`.*\n(?:  .*\n)*", re.MULTILINE)
 SECTION = re.compile(r"^## (\d+\. .*)$", re.MULTILINE)
 
 
-class Measure(NamedTuple):
-    """How fast a reader is: words and lines of code a minute, and the minutes for what a cell of code shows."""
-
-    words: int
-    lines: int
-    shown: float
-
-
-NOW = Measure(WORDS, LINES, SHOWN)
-BEFORE = Measure(150, 10, 0.0)  # of lessons that have no deeper parts yet
-
-
 class Section(NamedTuple):
     """A section of a lesson: "1. Why: an id is not a quantity", and the minutes to read its core and what is deeper."""
 
@@ -50,19 +37,18 @@ def sections(path: Path) -> list[Section]:
     """The sections of a lesson; the page before the first one counts as a part of it."""
     found = cells(path)
     parts = deeper_parts(found)
-    measure = NOW if parts else BEFORE
     in_deeper = {number for part in parts for number in part}
     titles: list[str] = []
     spent: dict[tuple[str, bool], float] = {}
     for number, cell in enumerate(found):
         is_deeper = number in in_deeper
         if cell.is_code:
-            pieces = [("", cell.lines_to_read / measure.lines + measure.shown)]
+            pieces = [("", cell.lines_to_read / LINES + SHOWN)]
         else:
             opening, *rest = SECTION.split(cell.prose)
-            pieces = [("", len(opening.split()) / measure.words)]
+            pieces = [("", len(opening.split()) / WORDS)]
             for title, text in zip(rest[::2], rest[1::2], strict=True):
-                pieces.append((title, len(f"## {title} {text}".split()) / measure.words))
+                pieces.append((title, len(f"## {title} {text}".split()) / WORDS))
         for title, minutes in pieces:
             titles += [title] if title else []
             key = (titles[-1] if titles else "", is_deeper)
