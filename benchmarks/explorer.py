@@ -16,7 +16,7 @@ from typing import Any
 import machine
 from PIL import Image
 
-from minigpt.learn.explorer.job import ExploreOptions, explore
+from minigpt.explorer.job import ExploreOptions, explore
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from browser import chromium, watched

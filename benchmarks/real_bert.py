@@ -15,7 +15,7 @@ import numpy as np
 
 from minigpt import models, ops
 from minigpt.device.threads import set_threads
-from minigpt.learn.explorer.named_pass import watching
+from minigpt.explorer.named_pass import watching
 from minigpt.models.text_vectors import text_vectors
 
 DIGITS = 5

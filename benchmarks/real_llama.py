@@ -17,7 +17,7 @@ import numpy as np
 
 from minigpt import models, ops
 from minigpt.device.threads import set_threads
-from minigpt.learn.explorer.named_pass import watching
+from minigpt.explorer.named_pass import watching
 
 DIGITS = 5
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"

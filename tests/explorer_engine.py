@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from minigpt import GPT1, GPT2, GPT1Config, GPT2Config, ops
+from minigpt.explorer import page
 from minigpt.files.disk import write_text
-from minigpt.learn.explorer import page
 from minigpt.ops.reference import attention, embedding, gelu, layernorm, linear
 
 RUNNER = Path(__file__).with_suffix(".mjs")

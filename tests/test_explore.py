@@ -20,12 +20,12 @@ from small_family import opened
 from minigpt import GPT1, GPT2, GPT1Config, GPT2Config, models, ops
 from minigpt.cli import main
 from minigpt.errors import InputError
+from minigpt.explorer import job, named_pass, packing, page, recorded, walk
+from minigpt.explorer.bundle import ENTRY, BundleError, bundle
+from minigpt.explorer.entries import mistake_entries
+from minigpt.explorer.modules import read_modules
 from minigpt.gradcheck import checker, results
 from minigpt.jobs.fill import covered_ids
-from minigpt.learn.explorer import job, named_pass, packing, page, recorded, walk
-from minigpt.learn.explorer.bundle import ENTRY, BundleError, bundle
-from minigpt.learn.explorer.entries import mistake_entries
-from minigpt.learn.explorer.modules import read_modules
 from minigpt.models.lstm import LSTM, LSTMConfig
 from minigpt.tokenizer import TRAINERS, CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 

@@ -10,8 +10,8 @@ from korean import has_hangul
 
 from minigpt import models as all_models
 from minigpt import ops
-from minigpt.learn.explorer import job
-from minigpt.learn.explorer.entries import mistake_entries
+from minigpt.explorer import job
+from minigpt.explorer.entries import mistake_entries
 from minigpt.learn.lessons import find_lessons
 from minigpt.learn.museum.model import ModelOfFunctions
 from minigpt.learn.museum.pieces import pieces

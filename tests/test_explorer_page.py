@@ -13,8 +13,8 @@ from explorer_visits import OPEN, visits
 from helpers import error
 
 from minigpt import GPT1, GPT1Config, models, ops
-from minigpt.learn.explorer import job
-from minigpt.learn.explorer.named_pass import named_pass, watching
+from minigpt.explorer import job
+from minigpt.explorer.named_pass import named_pass, watching
 from minigpt.learn.lessons import find_lessons
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 

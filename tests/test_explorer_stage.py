@@ -10,8 +10,8 @@ from browser import chromium
 from explorer_visits import visits
 
 from minigpt import GPT2, GPT2Config, models
-from minigpt.learn.explorer import job, page
-from minigpt.learn.explorer.named_pass import named_pass
+from minigpt.explorer import job, page
+from minigpt.explorer.named_pass import named_pass
 from minigpt.learn.lessons import find_lessons
 from minigpt.tokenizer import GPT2Tokenizer
 

@@ -8,7 +8,7 @@ import explorer_engine
 import pytest
 import regex
 
-from minigpt.learn.explorer.entries import tokenizer_entry
+from minigpt.explorer.entries import tokenizer_entry
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer
 from minigpt.tokenizer.gpt2 import END_OF_TEXT, WORD, spell
 

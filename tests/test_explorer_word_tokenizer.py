@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minigpt.data.stories import story
-from minigpt.learn.explorer import entries
+from minigpt.explorer import entries
 from minigpt.tokenizer import GPT1Tokenizer
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")

@@ -6,12 +6,12 @@ from pathlib import Path
 from helpers import small_gpt1, small_gpt2
 
 import minigpt
+from minigpt.explorer import page
+from minigpt.explorer.job import PANELS
+from minigpt.explorer.walk import names_of_stream
 from minigpt.files.disk import read_text, read_toml
-from minigpt.learn.explorer import page
-from minigpt.learn.explorer.job import PANELS
-from minigpt.learn.explorer.walk import names_of_stream
 
-EXPLORER = Path(minigpt.__file__).parent / "learn" / "explorer"
+EXPLORER = Path(minigpt.__file__).parent / "explorer"
 VIEW = EXPLORER / "js" / "view"
 WORD = re.compile(r'\bword\(\s*"([\w.]+)"')
 FAMILY = re.compile(r"\bword\(\s*`([a-z]+\.[a-z_]*)\$\{")  # word(`check.${verdict}`): all words that begin like this

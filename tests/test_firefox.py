@@ -14,8 +14,8 @@ import pytest
 from firefox import firefox
 
 from minigpt import models
-from minigpt.learn.explorer import job
-from minigpt.learn.explorer.named_pass import named_pass
+from minigpt.explorer import job
+from minigpt.explorer.named_pass import named_pass
 from minigpt.learn.lessons import find_lessons
 
 SITE = Path(__file__).parent.parent / "lessons" / "site"

@@ -14,12 +14,12 @@ from minigpt import models
 from minigpt.data.examples import Example
 from minigpt.data.input_transformations import encode_all
 from minigpt.errors import InputError
+from minigpt.explorer import recorded, subject
+from minigpt.explorer.named_pass import named_states, stream_names
 from minigpt.files import wheel
 from minigpt.jobs.fill import FillOptions, covered_ids, fill, guesses
 from minigpt.jobs.finetune import FinetuneOptions, finetune, open_classifier
 from minigpt.jobs.similar import SimilarOptions, similar
-from minigpt.learn.explorer import recorded, subject
-from minigpt.learn.explorer.named_pass import named_states, stream_names
 from minigpt.learn.tracing import trace
 from minigpt.models.text_vectors import text_vectors
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from minigpt import ops
-from minigpt.learn.explorer.named_pass import named_pass
+from minigpt.explorer.named_pass import named_pass
 from minigpt.models.family.bert import BERT, BERTConfig
 
 ROOT = Path(__file__).parents[1]

@@ -11,8 +11,8 @@ from helpers import each
 from package_files import FILES, HOME, Source, parsed, source_of
 
 FOLDERS = [  # from the top to the ground: a folder imports only from the folders below it
-    "cli", "minigpt", "learn", "jobs", "evaluation", "models", "data", "tokenizer", "nn", "files", "gradcheck", "ops",
-    "device",
+    "cli", "minigpt", "explorer", "learn", "jobs", "evaluation", "models", "data", "tokenizer", "nn", "files",
+    "gradcheck", "ops", "device",
 ]  # fmt: skip
 ORDER = ["__main__", *FOLDERS, "plot", "errors"]  # "minigpt" is the package's own __init__, its public face
 BOOK = ("minigpt.ops.reference", "minigpt.nn", "minigpt.models.gpt1", "minigpt.models.gpt2", "minigpt.gradcheck")

@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 from minigpt import load_tokenizer, open_model, ops, plot  # noqa: E402  (after the path of the repository)
 from minigpt.errors import InputError  # noqa: E402
-from minigpt.learn.explorer.named_pass import NamedPass, Value, named_pass  # noqa: E402
+from minigpt.explorer.named_pass import NamedPass, Value, named_pass  # noqa: E402
 
 MODEL = HERE.parents[1] / "data" / "explorer" / "gpt2"
 TEXT = "There once was a cheerful boy called Tom. One cold morning, he went to the"

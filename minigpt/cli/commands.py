@@ -209,7 +209,7 @@ TRACE = Command(
 EXPLORE = Command(
     "explore", "a page in which a small model computes, forward and backward, in the browser",
     ("explore", f'explore {RUN} --text "Once upon a time" -o page.html', "explore gpt2 --record -o gpt2.html"),
-    "minigpt.learn.explorer.job:ExploreOptions", "minigpt.learn.explorer.job:explore",
+    "minigpt.explorer.job:ExploreOptions", "minigpt.explorer.job:explore",
 )  # fmt: skip
 
 STORIES = Command(

@@ -17,7 +17,7 @@ from course import LESSONS, ROOT, times_of, title_of
 from markupsafe import Markup, escape
 
 from minigpt.errors import InputError
-from minigpt.learn.explorer.job import ExploreOptions, explore
+from minigpt.explorer.job import ExploreOptions, explore
 
 HERE = Path(__file__).resolve().parent
 FIRST_COMMAND = re.compile(r"^    (python -m pip install .*)$", re.MULTILINE)

@@ -24,11 +24,11 @@ import numpy as np
 
 from minigpt import ops
 from minigpt.errors import InputError
-from minigpt.learn.explorer import packing
-from minigpt.learn.explorer.labels import label
-from minigpt.learn.explorer.named_pass import NamedPass, Value, named_pass, named_states, stream_names
-from minigpt.learn.explorer.subject import Subject
-from minigpt.learn.explorer.walk import names_of_stream
+from minigpt.explorer import packing
+from minigpt.explorer.labels import label
+from minigpt.explorer.named_pass import NamedPass, Value, named_pass, named_states, stream_names
+from minigpt.explorer.subject import Subject
+from minigpt.explorer.walk import names_of_stream
 from minigpt.models.family.decoder import Decoder
 from minigpt.models.language_model import LanguageModel
 from minigpt.ops import IGNORED

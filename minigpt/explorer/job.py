@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.errors import InputError, shown
+from minigpt.explorer import page, recorded, subject
+from minigpt.explorer.entries import model_entry, tokenizer_entry
+from minigpt.explorer.subject import Subject
 from minigpt.jobs.option_fields import argument, option
-from minigpt.learn.explorer import page, recorded, subject
-from minigpt.learn.explorer.entries import model_entry, tokenizer_entry
-from minigpt.learn.explorer.subject import Subject
 
 SENTENCE = "Once upon a time there was a girl named Anna. She lost her red ball in the park."
 PANELS = ("lens", "attention", "stream", "backward", "inspect", "mistakes", "depth")

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from minigpt.errors import InputError
-from minigpt.learn.explorer import packing
-from minigpt.learn.explorer.labels import label
-from minigpt.learn.explorer.subject import Subject
-from minigpt.learn.explorer.walk import names_of_stream
+from minigpt.explorer import packing
+from minigpt.explorer.labels import label
+from minigpt.explorer.subject import Subject
+from minigpt.explorer.walk import names_of_stream
 from minigpt.learn.museum.pieces import pieces
 from minigpt.tokenizer import CharTokenizer, GPT1Tokenizer, GPT2Tokenizer, Tokenizer
 from minigpt.tokenizer import text as text_rules

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from minigpt.errors import InputError, shown
+from minigpt.explorer.bundle import bundle
+from minigpt.explorer.entries import mistake_entries
+from minigpt.explorer.modules import read_modules, with_lists
 from minigpt.files.disk import read_text, read_toml, write_text
-from minigpt.learn.explorer.bundle import bundle
-from minigpt.learn.explorer.entries import mistake_entries
-from minigpt.learn.explorer.modules import read_modules, with_lists
 
 HOME = Path(__file__).parent
 JS = HOME / "js"

@@ -5,7 +5,7 @@ A row is a value of the stream: {"name": of the value, "label": a word of the pa
 
 from typing import Any
 
-from minigpt.learn.explorer.named_pass import is_post_norm, stream_names
+from minigpt.explorer.named_pass import is_post_norm, stream_names
 from minigpt.models.language_model import LanguageModel
 
 Row = dict[str, Any]
