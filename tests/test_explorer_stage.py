@@ -300,7 +300,7 @@ def test_the_bars_are_the_probabilities_and_on_the_way_back_the_gradient_of_the_
     right = page.locator("#stage .answer li.right .bar-number")
     assert right.inner_text() == f"{100 * p[target]:.0f} %"
     choose(page, at=27)
-    assert right.inner_text() == f"▲ {p[target] - 1:.3f}"
+    assert right.inner_text() == f"▲ {1 - p[target]:.3f}"
     others = page.locator("#stage .answer li:not(.right) .bar-number").all_inner_texts()
     assert others[0] == f"▼ {np.sort(np.delete(p, target))[-1]:.3f}"
     choose(page, at=0)

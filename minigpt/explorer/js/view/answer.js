@@ -47,7 +47,7 @@ function idsOf(view, top) {
 // A token: its probability, or the gradient of its score.
 function makeItem(view, id, layer, pull, most) {
   const p = layer < 0 ? 0 : view.chance(layer, view.position, id);
-  const pulls = pull && `${pull[id] < 0 ? "▲" : "▼"} ${pull[id].toFixed(3)}`;
+  const pulls = pull && `${pull[id] < 0 ? "▲" : "▼"} ${Math.abs(pull[id]).toFixed(3)}`;
   const number = pulls ?? (layer < 0 || p === null ? "–" : writePercent(p));
   const part = pull ? Math.abs(pull[id]) / most : (p ?? 0);
   return tokenBar(view, id, "stage.bar", { part, number });

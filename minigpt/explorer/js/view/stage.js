@@ -10,6 +10,8 @@ import { state } from "./state.js";
 import { frontAt, partAt, progressOf, shareOfWay } from "./way.js";
 import { word } from "./words.js";
 
+const OPENING = 1.75; // the page opens here: the forward pass is done, and the gradient has come back three quarters
+
 // What is drawn now. models: see makeModel; turn, last: places, see way.js; said: what `show` has said;
 // hasMoved: has the reader walked or played already?
 const current = { models: [], turn: 0, last: 0, controls: null, said: null, hasMoved: false };
@@ -31,7 +33,7 @@ export function drawStage(host, views) {
   const breaks = current.models.map(sayBreak).filter(Boolean);
   const said = breaks.map((sentence) => make("p", { class: "break", role: "status" }, sentence));
   host.replaceChildren(current.controls.bar, current.controls.line, ...figures, ...said);
-  show(Math.min(state.at ?? current.turn, current.last));
+  show(Math.min(state.at ?? Math.round(OPENING * current.turn), current.last));
   current.models.forEach(followAcross);
 }
 
@@ -163,7 +165,8 @@ export function pressedOnStage(event) {
   const { target } = event;
   const inStage = target.closest?.("#stage");
   const isOwn = event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey;
-  const isElsewhere = (!inStage && target !== document.body) || target.matches("select, input");
+  const isNowhere = target === document.body || target.closest?.("header");
+  const isElsewhere = (!inStage && !isNowhere) || target.matches("select, input");
   if (isOwn || isElsewhere || !current.models.length) return;
   const step = Math.ceil(state.at);
   const moves = { ArrowRight: step + 1, ArrowLeft: step - 1 };

@@ -6,7 +6,7 @@ export const state = {
   position: 0, // the token after which we look at the prediction
   target: null, // the token asked for there; null: the one that follows in the text
   lossOf: "one", // "one": the loss at that position only; "all": the mean over the text
-  at: null, // where the pass of the stage is, see player.js; null: its forward pass is done; Infinity: all is done
+  at: null, // where the pass of the stage is, see player.js; null: where the page opens; Infinity: all is done
   block: 0,
   head: 0,
   step: 0, // how many steps the gradient has walked back
