@@ -131,9 +131,10 @@ plot.save(figure, "35_four_ways.png")
 
 # %%
 NEW = "잉어가 👋 헤엄친다."
+print(f"{'given':20} {NEW}")
+for name, tokenizer in four.items():
+    print(f"{name:20} {tokenizer.decode(tokenizer.encode(NEW))}")
 back = [tokenizer.decode(tokenizer.encode(NEW)) for tokenizer in four.values()]
-for name, text in zip(("given", *four), (NEW, *back), strict=True):
-    print(f"{name:20} {text}")
 assert back[0] == back[2] == NEW, "bytes, or bytes as a way out: nothing is lost"
 assert back[1].startswith("[UNK] [UNK]"), "WordPiece loses whole words"
 assert "어가" in back[3] and "잉" not in back[3], "Unigram loses a character (and writes ⁇ for it)"
@@ -261,6 +262,7 @@ for text in ("고양이", "잉어", "👋"):
     print(f"{text}: {' | '.join(llama.tokens[i] for i in llama.encode(text))}")
 of_carp = [llama.tokens[i] for i in llama.encode("잉어")]
 assert of_carp == ["▁", "<0xEC>", "<0x9E>", "<0x89>", "어"], "the three bytes of 잉, and 어"
+assert "잉".encode() == bytes([0xEC, 0x9E, 0x89]), "as lesson 15 computes them"
 
 # %% [markdown]
 # **The trap: decode piece by piece.** Lesson 15 saw that a token may be a part of a character. That
@@ -309,6 +311,7 @@ for piece, probability in P.items():
     label, color = f"{piece} {probability:.2f}", colors.get(piece, "black")
     drawing.arrow((left + inside, height), (right - inside, height), label, color, bend)
 drawing.text(5.2, 0.12, "green: the likeliest way; red: the longest piece first")
+print(len(P), "pieces, which lead from place to place, from 0 to", len(WORD))
 plot.save(drawing.figure, "35_lattice.png")
 
 # %% [markdown]
@@ -383,7 +386,8 @@ toy_scores = Vocabulary({piece: log(probability) for piece, probability in P.ite
 nodes = lattice(WORD, toy_scores)
 found = viterbi(nodes)
 print(f"library: {found.pieces}, score {found.score:.4f} = log {exp(found.score):.4f}")
-assert found.pieces == likeliest and np.isclose(found.score, log(best[-1])), "the same way"
+assert found.pieces == likeliest, "the same way"
+assert np.isclose(found.score, log(best[-1])), "and the same probability"
 
 # %% [markdown]
 # **The trap: the longest piece first.** It is tempting to use WordPiece's rule here: it needs no
@@ -470,8 +474,10 @@ assert 0.79 < share_of_best < 0.80, "one way of eleven has four fifths"
 # %%
 from minigpt.tokenizer.lattice import expected_counts
 
-expected = {piece: forward[i] * P[piece] * backward[j] / of_word for i, j, piece in arrows}
-listed = {p: sum(probability_of(way) for way in all_ways if p in way) / of_word for p in P}
+expected = {piece: forward[begin] * P[piece] * backward[end] / of_word
+            for begin, end, piece in arrows}  # fmt: skip
+listed = {piece: sum(probability_of(way) for way in all_ways if piece in way) / of_word
+          for piece in P}  # fmt: skip
 print(" ".join(f"{piece} {count:.3f}" for piece, count in expected.items()))
 by_library, score_of_word = expected_counts(nodes)
 characters_spelled = sum(len(piece) * count for piece, count in expected.items())
@@ -510,8 +516,8 @@ _, after = expect({"low": 1}, Vocabulary(after_one_step))
 print("expected, times 49:", {piece: round(49 * n, 6) for piece, n in counts_of_low.items()})
 print("new, times 63:     ", {p: round(63 * exp(score), 6) for p, score in after_one_step.items()})
 print(f"P(low) was {exp(before):.4f} and is {exp(after):.4f}")
-by_pencil = (49 / 216, 36 / 63)
-assert np.allclose((exp(before), exp(after_one_step["low"])), by_pencil), "as by hand"
+assert np.isclose(exp(before), 49 / 216), "the four ways"
+assert np.isclose(exp(after_one_step["low"]), 36 / 63), "as by hand"
 assert exp(after) > 2 * exp(before), "the text has become likelier"
 
 # %% [markdown]
@@ -758,16 +764,14 @@ assert still_good, "before EM is done, leaving out can even help"
 
 # %%
 from minigpt.tokenizer import word_counts
-from minigpt.tokenizer.unigram_training import learn, seed_pieces
+from minigpt.tokenizer.unigram_training import finish, learn, seed_pieces
 
-lines_of_words = map(str.split, TEXT.splitlines())
-followed = Counter(w for line in lines_of_words for w in word_counts.followed_words(line))
+lines = [line.split() for line in TEXT.splitlines()]
+followed = Counter(w for line in lines for w in word_counts.followed_words(line))
 known = word_counts.characters_of(word_counts.without_behind(followed), 0.9995)
-followed_pieces = word_counts.followed_parts(followed, known)  # each with the character behind it
+followed_pieces = word_counts.followed_parts(followed, known)  # with the character behind them
 first_pieces = seed_pieces(followed_pieces)
-for word in ("▁and", "▁in"):
-    seen = {part: n for part, n in followed_pieces.items() if part[:-1] == word}
-    print(f"{word}, with what follows it: {seen}; a first piece: {word in first_pieces}")
+print({part: n for part, n in followed_pieces.items() if part[:-1] in ("▁and", "▁in")})
 assert "▁and" not in first_pieces and "▁in" in first_pieces, "a comma follows some ▁in"
 print("▁and is cut into", viterbi(lattice("▁and", four[UNIGRAM].model.vocabulary)).pieces)
 
@@ -784,7 +788,8 @@ sizes, per_character = [], []
 for step in learn(pieces_of_words, 1000, first_pieces):
     sizes.append(len(step.scores))
     per_character.append(-step.log_likelihood / n_characters)
-    print(f"step {len(sizes)}: {per_character[-1]:.3f} nats a character, then {sizes[-1]:,} pieces")
+    print(f"step {len(sizes)}: {per_character[-1]:.3f} nats per character,"
+          f" then {sizes[-1]:,} pieces")  # fmt: skip
 assert sizes == sorted(sizes, reverse=True) and sizes[0] > 2 * sizes[-1], "fewer and fewer pieces"
 for first_step, second_step in zip(per_character[::2], per_character[1::2], strict=True):
     assert second_step < first_step, "between two prunings, EM makes the text likelier"
@@ -877,20 +882,14 @@ assert max(totals, key=totals.get) == UNIGRAM, "here Unigram needs the most toke
 # behind it, with a count of 0. Now all parts go on in two ways, and each word is a first piece.
 
 # %%
-from minigpt.tokenizer.unigram_training import finish
-
-with_words = dict(followed_pieces)
-for part in pieces_of_words:
-    for behind in ("▁", "\n"):
-        with_words.setdefault(part + behind, 0)
+both_behind = {part + behind: 0 for part in pieces_of_words for behind in "▁\n"}
+with_words = both_behind | followed_pieces
 *_, last_step = learn(pieces_of_words, 2000, seed_pieces(with_words))
 of_words = Vocabulary(finish(last_step.scores, known, 2000 - 3))  # three stand for no text
 new_words = (stories_in("stories", "valid") + stories_in("korean", "valid")).split()
-n_tokens = [sum(len(viterbi(lattice("▁" + word, vocabulary)).pieces) for word in new_words)
-            for vocabulary in (four[UNIGRAM].model.vocabulary, of_words)]  # fmt: skip
-print(f"tokens of the new words: {n_tokens[0]:,}; where each word is a first piece {n_tokens[1]:,}")
-assert n_tokens[1] < 0.85 * n_tokens[0], "the rule is the cause"
-assert n_tokens[1] < min(totals.values()), "without it, Unigram needs the fewest"
+n_tokens = sum(len(viterbi(lattice("▁" + word, of_words)).pieces) for word in new_words)
+print(f"where each word is a first piece: {n_tokens:,} tokens, before {totals[UNIGRAM]:,}")
+assert n_tokens < min(totals.values()), "the rule is the cause: without it, these are the fewest"
 
 # %% [markdown]
 # The rule is the cause. These stories use few words, again and again, and whole words serve them

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from minigpt.errors import InputError
+from minigpt.jobs import vocabulary
 from minigpt.tokenizer import spiece, tokenizer_json, word_counts
 from minigpt.tokenizer import unigram_training as training
 from minigpt.tokenizer.lattice import (
@@ -332,7 +333,7 @@ def test_every_step_of_training_is_there_to_be_looked_at():
 @pytest.mark.parametrize(
     ("words", "size", "options", "why"),
     [
-        (WORDS, 14, {"coverage": 1.0}, "14 pieces do not hold the 12 characters of the text: give 15 or more"),
+        (WORDS, 14, {"coverage": 1.0}, "14 pieces do not hold the 12 characters of the text: give 15 or more$"),
         ({}, 30, {}, "the text is empty"),
         (" \n", 30, {}, "the text is empty"),
         (WORDS, "30", {}, "must be a whole number"),
@@ -524,3 +525,10 @@ def test_the_model_of_a_tokenizer_json_is_read_and_written():
 def test_a_damaged_model_of_a_tokenizer_json_is_refused(model, why):
     with pytest.raises(InputError, match=f"here.json: .*{why}"):
         tokenizer_json.model_of({"model": {"type": "Unigram"} | model}, "here.json")
+
+
+def test_a_text_that_gives_less_than_was_wanted_is_said(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("the cat sat on the mat\n" * 9, encoding="utf-8")
+    options = {"kind": "unigram", "data": str(tmp_path / "a.txt"), "vocab": 900, "out": str(tmp_path / "out")}
+    vocabulary.train_vocabulary(vocabulary.VocabularyOptions(**options))
+    assert "the text gives no more tokens than these: 900 were wanted" in capsys.readouterr().out

@@ -71,6 +71,8 @@ def train_vocabulary(options: VocabularyOptions) -> None:
         was_there = not write_missing(folder, files)
     if was_there:
         print(f"the vocabulary in {folder} is complete: nothing is left to do")
+    if options.kind != "char" and trained.vocab_size < _wanted(options):
+        print(f"the text gives no more tokens than these: {_wanted(options)} were wanted")
     print(f"{trained.vocab_size} tokens: {options.out}")
     print(f"now: minigpt train --data {typed(options.data)} --tokenizer {typed(options.out)}")
 
@@ -81,7 +83,11 @@ def _trained(options: VocabularyOptions) -> Tokenizer:
     corpus = data.load(options.data)
     if options.kind == "char":
         return train(chain(corpus.pieces("train"), corpus.pieces("valid")))
-    return train(corpus.pieces("train"), SIZE if options.vocab is None else options.vocab)
+    return train(corpus.pieces("train"), _wanted(options))
+
+
+def _wanted(options: VocabularyOptions) -> int:
+    return SIZE if options.vocab is None else options.vocab
 
 
 def encode(options: EncodeOptions) -> None:

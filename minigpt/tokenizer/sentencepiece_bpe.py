@@ -151,7 +151,7 @@ def learn(
     first = spiece.first_pieces(special, user_defined)
     if byte_fallback:
         first += [Piece(token, 0.0, spiece.BYTE) for token in spiece.BYTES]
-    check_room(vocab_size, len(first), characters, coverage)
+    check_room(vocab_size, len(first), characters)
     options = {"min_frequency": 1, "ties": "sentencepiece", "suffix": "", "longest": longest}
     n_merges = vocab_size - len(first) - len(characters)
     merges = bpe.train(parts_of(word_counts, characters), n_merges, progress=progress, **options)

@@ -171,7 +171,7 @@ class Unigram:
         check_whole("longest", longest, "a whole number of 1 or more", least=1)
         characters = characters_of(without_behind(word_counts), coverage)
         first = spiece.first_pieces(special, user_defined)
-        check_room(vocab_size, len(first), characters, coverage)
+        check_room(vocab_size, len(first), characters)
         parts = followed_parts(word_counts, characters)
         steps = learn(without_behind(parts), vocab_size, seed_pieces(parts, n_seeds, longest))
         for step in tqdm(steps, desc="steps of EM", unit="", disable=not progress):

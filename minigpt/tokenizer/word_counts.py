@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import regex
 
-from minigpt.errors import InputError, check_share, shown
+from minigpt.errors import InputError, check_share
 from minigpt.tokenizer.base import check_size
 from minigpt.tokenizer.spiece import SPACE
 
@@ -72,12 +72,11 @@ def highest_first(item: tuple[str, float]) -> tuple[float, str]:
     return -value, piece
 
 
-def check_room(vocab_size: int, n_first: int, signs: Sequence[str], coverage: float, what: str = "characters") -> None:
+def check_room(vocab_size: int, n_first: int, signs: Sequence[str], what: str = "characters") -> None:
     """Raises InputError for a vocabulary without room for the first pieces and for all signs. what: the signs are."""
     least = n_first + len(signs)
     if vocab_size < least:
-        advice = f"give {least} or more, or a smaller coverage than {shown(coverage)}"
-        raise InputError(f"{vocab_size} pieces do not hold the {len(signs)} {what} of the text: {advice}")
+        raise InputError(f"{vocab_size} pieces do not hold the {len(signs)} {what} of the text: give {least} or more")
 
 
 def followed_words(words: Sequence[str]) -> list[str]:

@@ -68,7 +68,7 @@ class WordPiece:
         counts = {word: n for word, n in word_counts.items() if characters.issuperset(word)}
         inside = {character for word in counts for character in word[1:]}
         symbols = [*sorted(characters), *(INSIDE + character for character in sorted(inside))]
-        check_room(vocab_size, len(special), symbols, coverage, "signs")
+        check_room(vocab_size, len(special), symbols, "signs")
         options = {"min_frequency": min_frequency, "ties": "tokenizers", "suffix": "", "inside": INSIDE}
         n_merges = vocab_size - len(special) - len(symbols)
         merges = bpe.train(counts, n_merges, alphabet=symbols, progress=progress, **options)
