@@ -144,7 +144,7 @@ assert toy_pairs["e", "s"] == toy_pairs["s", "t</w>"] == 9, "six times newest, t
 # %% [markdown]
 # Two pairs were seen 9 times. A rule must choose between them, or two programs learn two different
 # vocabularies. Sennrich's program takes the pair that comes last in alphabetical order, here
-# (s, t</w>). In Python that is simply the largest `(count, pair)`. Pairs that were seen only once
+# `(s, t</w>)`. In Python that is simply the largest `(count, pair)`. Pairs that were seen only once
 # are not merged.
 
 # %%
@@ -247,8 +247,9 @@ for word in toy:
     assert whole == [word + "</w>"], "a word that was learnt is one symbol"
 
 # %% [markdown]
-# Now `nest`, and **the surprise of this lesson**. The vocabulary has `ne`, learnt from `newest`.
-# It is easy to believe that an encoder takes the longest symbol that fits, then the next longest:
+# Now `nest`, and **the surprise of this lesson**. The vocabulary has `ne`, learnt from `newest`. It
+# is easy to believe that an encoder takes the longest symbol that fits, then again the longest for
+# the rest:
 
 # %%
 vocabulary = {symbol for pair in toy_pairs_in_order for symbol in (*pair, "".join(pair))}
@@ -269,10 +270,10 @@ print(f"nest by the longest match:     {' | '.join(encode_longest_match('nest'))
 assert encode_longest_match("nest") == ["ne", "st</w>"], "the longest match is another cut"
 
 # %% [markdown]
-# They are not the same. The merges give `n | est</w>`, because (e, st</w>) was learnt before
-# (n, e): **age decides, not length.** A model that has learnt what `est</w>` means would now be
-# given `ne | st</w>`, a pair of tokens that it never saw in training, because the merges never
-# give it. Text encoded in this way decodes well, and no error message appears.
+# They are not the same. The merges give `n | est</w>`, because `(e, st</w>)` was learnt before
+# `(n, e)`: **the age of a pair decides, not its length.** A model that has learnt what `est</w>`
+# means would now be given `ne | st</w>`, a pair of tokens that it never saw in training, because
+# the merges never give it. Text encoded in this way decodes well, and no error message appears.
 #
 # **The way back** undoes the steps, the last one first: join the symbols, and write a space where
 # a mark stands.
@@ -594,10 +595,10 @@ plot.save(figure, "10_symbols_per_word.png")
 
 # %% [markdown]
 # From 16 merges to 512, each doubling saves about 0.2 to 0.35 symbols for each word, in the four
-# curves of text of the same kind. Later doublings save less: no word can have less than one symbol.
-# The story world has so few words that its learning ends early: no pair is left that occurs twice.
-# Its merges help the manual little; the red curve ends above 2. So a vocabulary cuts text of its
-# own kind into few tokens, and other text into more.
+# curves of text like that from which the merges were learnt. Later doublings save less: no word can
+# have less than one symbol. The story world has so few words that its learning ends early: no pair
+# is left that occurs twice. Its merges help the manual little; the red curve ends above 2. So a
+# vocabulary cuts text of its own kind into few tokens, and other text into more.
 #
 # Why not go on until every word is one symbol? Each symbol is a row of the embedding. As an input,
 # this row learns only from the places where the symbol occurs. And each symbol is a score that the
@@ -675,7 +676,7 @@ assert gpt1.decode(ids) == "tom was happily lost .\n<unk><unk>", "as section 5 s
 #   replace the two libraries where they are not installed.
 # - In Sennrich's first version `</w>` was a symbol of its own. Since version 0.2 of his program,
 #   and in GPT-1, it is part of the last character. With the first version the toy has other merges:
-#   t + </w> comes first, and there are 15 of them.
+#   `t + </w>` comes first, and there are 15 of them.
 # - A line end is the symbol `\n</w>`, at the end of the vocabulary. No merge makes it.
 # - The `tokenizers` library decides between equal counts by the ids of the symbols, so the same
 #   text gives another vocabulary: `bpe.learn(..., ties="tokenizers")`. Neither rule is right

@@ -532,9 +532,9 @@ for wanted in (0.95, 0.6, 0.0):
 # Suppose that the explanation is the whole cause: with vectors as similar as 0.95 the names cannot
 # be learnt, and with other vectors nothing delays them. Then a model whose vectors are held at 0.95
 # must not learn the names, and a model whose vectors are held apart must learn them as early as the
-# toys. Both can be tested. And what does turning alone do, whatever is turned? As a control, the
-# vectors of two *animals* are held at 0, and the names are free. The table says after how many
-# updates the relative loss of the names was below 0.9 for the first time:
+# toys. Both can be tested. And what does turning two vectors do by itself, whichever they are? As a
+# control, the vectors of two *animals* are held at 0, and the names are free. The table says after
+# how many updates the relative loss of the names was below 0.9 for the first time:
 
 # %%
 CONDITIONS = ("free", "held at 0.95", "held at 0.6", "held at 0", "two animals at 0")

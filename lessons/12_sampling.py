@@ -609,8 +609,8 @@ assert zeros > 100, "with these probabilities, a frequency shows the error"
 # %% [markdown] tags=["deeper"]
 # ## 6. See it: the likeliest text is not a typical text
 #
-# **The surprise of this lesson.** A coin shows heads with probability 0.6. It is thrown 100
-# times. Which single sequence of results is the likeliest of all? Not one with 60 heads. It is
+# **Why the likeliest text is not typical.** A coin shows heads with probability 0.6. It is thrown
+# 100 times. Which single sequence of results is the likeliest of all? Not one with 60 heads. It is
 # *all heads*: each tails makes a sequence less likely, by the factor 0.4 / 0.6.
 
 # %%

@@ -3,8 +3,8 @@
 #
 # You will take a GPT-1 that has only learnt to predict the next token, and teach it tasks with a
 # few hundred labelled examples. Under a thousand numbers are new; all others are trained further.
-# You will write the backward pass of two losses that meet in one array, and find a mistake in it
-# that the checks do not show while one of the two losses is switched off.
+# You will write the backward pass of two losses whose gradients meet in one array, and find a
+# mistake in it that the checks do not show while one of the two losses is switched off.
 #
 # Reading: 30 minutes for the core, 70 minutes for all of it. Running: 40 to 100 seconds. Before it:
 # lessons 02 (cross-entropy), 03 (attention), 08 (GPT-1) and 11 (pre-training).

@@ -361,8 +361,8 @@ assert other_story["endings"] > own_story["endings"] - 8, "endings: the story is
 # weights, and gets the same labels and as many updates. All is done with five *seeds*. A seed draws
 # the labelled examples, the weights of the new head, the batches and dropout.
 #
-# It takes some hours, so the lesson reads the recorded numbers. Two tasks are new: `acceptability`
-# (is this a good sentence?) and `continuation` (can this sentence end the story?).
+# It takes some hours, so the lesson reads the recorded numbers. Two tasks are new in this study:
+# `acceptability` (is this a good sentence?) and `continuation` (can this sentence end the story?).
 
 # %%
 recorded = reference.recorded("transfer.json")["rows"]
@@ -430,10 +430,11 @@ assert max(read["cloze"][1], read["continuation"][1]) < 65, "the other two need 
 
 
 # %% [markdown]
-# In `endings` there are two seeds: 88.0 and 89.5 % with the right story, 88.6 and 87.7 % with the
-# wrong one. (Of 1,000 answers, one standard deviation is 1 point.) The regression has the same
-# score as the model. So the labels can be learnt from *pairs of words*, and to learn such a rule is
-# called **shortcut learning**. In `cloze` and `continuation` the scores fall to nearly 50.
+# In `endings`, a task beside the five, there are two seeds: 88.0 and 89.5 % with the right story,
+# 88.6 and 87.7 % with the wrong one. (Of 1,000 answers, one standard deviation is 1 point.) The
+# regression has the same score as the model. So the labels can be learnt from *pairs of words*, and
+# to learn such a rule is called **shortcut learning**. In `cloze` and `continuation` the scores
+# fall to nearly 50.
 
 # %% [markdown] tags=["deeper"]
 # ### Read as a referee: baselines and intervals

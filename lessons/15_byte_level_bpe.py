@@ -276,7 +276,7 @@ assert cost_at_spaces < cost_by_pattern, "the mixed tokens save some too"
 
 # %% [markdown]
 # One token in twenty is such a mixture. The pattern allows only the seven English endings. The
-# optional space saves a quarter of the tokens. The rule against mixtures saves none: with them
+# optional space saves a quarter of the tokens. The rule against mixtures saves none: with mixtures
 # *this* text is 1 % shorter. The paper calls mixtures "a sub-optimal allocation of limited
 # vocabulary slots and model capacity". We see no loss in slots. Capacity (a model must learn each
 # version of a word) was not measured here.
@@ -489,7 +489,7 @@ assert 1024 / GPT2_COST < n_syllables, "the story would not fit"
 # own merges need 14 tokens for the five syllables of 안녕하세요 and 8 for the three of 한국어. At this
 # cost, the 1,024 tokens that GPT-2 can see at once do not hold this short story.
 #
-# Now **the surprise of this lesson**. Look at what was learnt from the story:
+# Now **another surprise**. Look at what was learnt from the story:
 
 # %%
 def readable(symbol):

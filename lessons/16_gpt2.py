@@ -357,7 +357,7 @@ assert lazy_error[0] < 0.01 < 0.1 < min(lazy_error[1:]), "only the first passes 
 #
 # **The surprise: the gradient of fresh post-LN models does not vanish.** It arrives at the bottom
 # about as large as it left the top, at every depth. But after ten updates at a high rate it is
-# gone, with 24 blocks by a factor of about 10^11, and the gradient of pre-LN is not. So pre-LN
+# gone, with 24 blocks by a factor of about 10^11, and the gradient of pre-LN is not. And pre-LN
 # models of 24 blocks train at rates that are many times larger.
 
 # %% [markdown] tags=["deeper"]

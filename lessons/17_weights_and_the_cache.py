@@ -357,8 +357,8 @@ assert apart < 1e-5 * largest, "the dictionary and these lines are a GPT-2"
 # %% [markdown] tags=["deeper"]
 # ### The trap: a shape that fits
 #
-# Suppose that the weights came as (out, in) and we forgot to
-# transpose them. A matrix (C,3C) would not fit, and we would notice. But `attn.c_proj` is *square*:
+# Suppose that the weights came as (out, in) and we forgot to transpose them. A matrix (C,3C) would
+# not fit, and we would notice. But `attn.c_proj` is *square*:
 
 # %%
 wrong_way = {name: tensor.T if name.endswith("attn.c_proj.weight") else tensor
@@ -374,10 +374,9 @@ assert turned_off > 1, "and the numbers are wrong"
 # %% [markdown] tags=["deeper"]
 # ### The released weights, and what a token costs
 #
-# For the real GPT-2 a known answer
-# is published:
-# after the tokens 464 and 3290 (`The dog`), greedy decoding continues with these 18 tokens (so says
-# a test of Hugging Face transformers). You can get the weights with one command:
+# For the real GPT-2 a known answer is published: after the tokens 464 and 3290 (`The dog`), greedy
+# decoding continues with these 18 tokens (so says a test of Hugging Face transformers). You can get
+# the weights with one command:
 #
 #     minigpt download gpt2
 #
@@ -555,8 +554,7 @@ plot.save(cache_drawing.figure, "17_cache.png")
 # %% [markdown] tags=["deeper"]
 # ### Without the mask
 #
-# To test this,
-# take the mask away, as in BERT:
+# To test this, take the mask away, as in BERT:
 
 # %%
 print("the 10th token changes the keys of the first 9: the least and the most changed key")
@@ -652,7 +650,7 @@ assert of_prompt < 1e-4 and of_rest > 0.5, "right up to the first new token, and
 #
 # **Operations.** Count a multiplication and an addition as two. For one token, a block uses each of
 # its 12 C² weights once: 24 C². Its query meets S keys with C numbers in all heads together, and
-# its shares meet S values: 4 S C. The head needs 2 V C. So the token at position S costs
+# its shares meet S values: 4 S C. The output head needs 2 V C. So the token at position S costs
 #
 # $$
 # \text{with the cache: } L\,(24\,C^2 + 4\,S\,C) + 2\,V\,C
@@ -660,9 +658,9 @@ assert of_prompt < 1e-4 and of_rest > 0.5, "right up to the first new token, and
 # \text{without: } L\,(24\,C^2 S + 4\,S^2 C) + 2\,V\,C
 # $$
 #
-# (The head computes the last position only. Scores that the mask hides are computed too.) Over T
-# tokens the weights of the blocks alone cost 24 L C² T with the cache and 12 L C² T² without it:
-# **once for each token, or once for each pair of tokens.**
+# (The output head computes the last position only. Scores that the mask hides are computed too.)
+# Over T tokens the weights of the blocks alone cost 24 L C² T with the cache and 12 L C² T² without
+# it: **once for each token, or once for each pair of tokens.**
 
 # %%
 def operations(s, cached, layers=12, c=768, vocabulary=50257):
@@ -795,12 +793,12 @@ for name, p in (("absolute positions", weights), ("no positions", no_positions))
 # Nothing of the past can be kept. From here on each token costs a whole window again: the right end
 # of the red line.
 #
-# The second row is the more subtle half. Without positions, the first layer's keys stay, but the
-# second layer's *still* change. They were computed from what the first layer saw, and that included
-# the token that is now removed. **Keys contain what was read before.** So there are two models that
-# one must not confuse. One reads the window afresh: it has never seen the removed token. The other,
-# with relative positions (Su et al. 2021 rotate keys and queries by an angle), drops the oldest
-# entry of its cache and goes on: its other keys still contain what it read there.
+# The row without positions is the more subtle half: the first layer's keys stay,
+# but the second layer's *still* change. They were computed from what the first layer saw, and that
+# included the token that is now removed. **Keys contain what was read before.** So there are two
+# models that one must not confuse. One reads the window afresh: it has never seen the removed
+# token. The other, with relative positions (Su et al. 2021 rotate keys and queries by an angle),
+# drops the oldest entry of its cache and goes on: its other keys still contain what it read there.
 #
 # (OpenAI's code does not meet the problem: it stops at 1,024 tokens.)
 

@@ -27,7 +27,7 @@ from minigpt.learn.cells import cells  # noqa: E402
 LESSONS = HERE.parent
 README = LESSONS.parent / "README.md"
 KOREAN_README = LESSONS.parent / "README.ko.md"
-LAST = "09"  # the edition holds lessons 00 to this one
+LAST = "17"  # the edition holds lessons 00 to this one
 CELL = re.compile(r"^<!-- cell (\d+) ([0-9a-f]{8}) -->$")
 PARAGRAPH = re.compile(r"^<!-- of ([0-9a-f]{8}) -->$")
 FENCE = "```"
