@@ -260,6 +260,27 @@ def test_the_code_of_a_drawing_is_folded_on_the_page_and_in_the_notebook(tmp_pat
     assert notebooks.to_take_home(notebook, english).cells[2].metadata["jupyter"] == {"source_hidden": True}
 
 
+@pytest.mark.parametrize("deaths", [0, 1, 2])
+def test_a_kernel_that_dies_at_its_start_is_started_once_more(deaths, tmp_path, monkeypatch):
+    lessons = part("lessons")
+    starts = []
+
+    def run(runner, path):
+        starts.append(path)
+        if len(starts) <= deaths:
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        return "ran"
+
+    monkeypatch.setattr(lessons.Runner, "run_in_a_kernel", run)
+    runner = lessons.Runner(tmp_path)
+    if deaths == 2:
+        with pytest.raises(RuntimeError, match="Kernel died"):
+            runner.run(tmp_path / "98.py")
+    else:
+        assert runner.run(tmp_path / "98.py") == "ran"
+    assert len(starts) == min(deaths + 1, 2)
+
+
 def test_a_marked_section_becomes_a_fold():
     nodes = pytest.importorskip("docutils.nodes")
     utils = pytest.importorskip("docutils.utils")

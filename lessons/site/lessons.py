@@ -164,7 +164,20 @@ class Runner:
         self.lock = threading.Lock()
 
     def run(self, path: Path) -> Ran:
-        """Run all cells of a lesson. Raises LessonFailed."""
+        """Run all cells of a lesson. Raises LessonFailed.
+
+        A kernel is given ports before it opens them. Where another process takes one in between, it dies at once, and
+        is started a second time.
+        """
+        try:
+            return self.run_in_a_kernel(path)
+        except RuntimeError as error:
+            if self.is_stopped or "Kernel died before replying" not in str(error):
+                raise
+            return self.run_in_a_kernel(path)
+
+    def run_in_a_kernel(self, path: Path) -> Ran:
+        """The same, once."""
         notebook = read(path)
         resources = {"metadata": {"path": str(self.folder)}}
         client = NotebookClient(notebook, timeout=LIMIT, resources=resources, record_timing=False)
