@@ -17,6 +17,8 @@
 # A GPT-1 of six blocks that has the tokens of lesson 10, and fresh weights, writes:
 
 # %%
+import textwrap
+
 import numpy as np
 
 from minigpt import data, models
@@ -27,7 +29,7 @@ set_threads(1)  # small arrays: a second thread would only be in the way
 shipped, text = models.open_both(reference.folder())  # a trained model, and its tokenizer
 V = text.vocab_size
 fresh = type(shipped)(shipped.config)  # the same sizes, fresh weights
-print(text.decode(fresh.generate([[text.start_id]], 24)[0].tolist()))
+print(textwrap.fill(text.decode(fresh.generate([[text.start_id]], 24)[0].tolist()), 95))
 
 # %% [markdown]
 # Pieces of words in any order: it has read nothing.
@@ -52,8 +54,6 @@ print(text.decode(fresh.generate([[text.start_id]], 24)[0].tolist()))
 # ones. Here is one story, and its first tokens:
 
 # %%
-import textwrap
-
 from minigpt.data import stories
 
 one_story = stories.story(2).text

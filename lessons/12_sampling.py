@@ -21,6 +21,8 @@
 # the space before it.
 
 # %%
+import textwrap
+
 import numpy as np
 
 from minigpt import data, models
@@ -35,7 +37,7 @@ opening_ids = text.encode(OPENING)
 print(f"{V:,} tokens in the vocabulary, {CONTEXT} positions")
 print(" ".join(f"[{text.decode([token])}]" for token in opening_ids))
 first_text = model.generate([[text.start_id, *opening_ids]], 20)[0].tolist()
-print(f"it writes: {text.decode(first_text[1:])!r}")
+print(textwrap.fill(f"it writes: {text.decode(first_text[1:])!r}", 95))
 
 # %%
 START = text.start_id  # the token that stands before every story
@@ -83,9 +85,6 @@ assert next_probabilities("Once upon a").max() > 0.9 > 0.5 > p_open.max(), "sure
 # story, although the model gives other stories a probability too:
 
 # %%
-import textwrap
-
-
 def write(ids, n_tokens, choose, seed=0):
     """ids (B,L) -> (B,L+N). choose: logits (B,V), u (B,) -> tokens (B,); u is random, in [0, 1)"""
     generators = [np.random.default_rng([seed, row]) for row in range(len(ids))]

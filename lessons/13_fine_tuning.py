@@ -19,6 +19,8 @@
 # The reference model of lessons 11 and 12 tells stories. We give it a question:
 
 # %%
+import textwrap
+
 from minigpt import models
 from minigpt.device.threads import set_threads
 from minigpt.learn import reference
@@ -26,15 +28,13 @@ from minigpt.learn import reference
 set_threads(1)  # small arrays: a second thread would only be in the way
 pretrained, text = models.open_both(reference.folder())
 question = [text.start_id, *text.encode("Mia lost her ball and cried. Is Mia happy or sad?")]
-print(repr(text.decode(pretrained.generate([question], 16)[0].tolist()[1:])))
+print(textwrap.fill(repr(text.decode(pretrained.generate([question], 16)[0].tolist()[1:])), 95))
 
 # %% [markdown]
 # It goes on with the text. It cannot be given a task. Here are four questions about the world of
 # our stories.
 
 # %%
-import textwrap
-
 from minigpt import plot
 from minigpt.data.stories import tasks
 

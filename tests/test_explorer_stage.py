@@ -235,16 +235,16 @@ def test_keys_reach_every_step_of_the_way_and_each_is_named(visit, which):
 
 def test_arrow_keys_walk_at_once_and_leave_the_text_and_the_menus_alone(visit):
     page = visit()
-    assert page.evaluate(AT) == 26, "at first the forward pass is done"
+    assert page.evaluate(AT) == 46, "the page opens with the gradient on its way back"
     page.keyboard.press("ArrowRight")
-    assert page.evaluate(AT) == 27 and now(page) == "logits"
+    assert page.evaluate(AT) == 47
     for own in ("#text", "#stage-mistake", '[data-focus="token.3"]'):
         page.locator(own).focus()
         page.keyboard.press("ArrowLeft")
-        assert page.evaluate(AT) == 27, own
+        assert page.evaluate(AT) == 47, own
     page.locator("#stage input").focus()
     page.keyboard.press("ArrowLeft")
-    assert page.evaluate(AT) == 26
+    assert page.evaluate(AT) == 46
     assert page.locator("#stage input").get_attribute("aria-valuetext") == page.locator(".stage-line").inner_text()
 
 

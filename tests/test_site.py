@@ -674,12 +674,12 @@ MEASURED = {  # for a lesson: its lines that hold such numbers; all else in them
         rf"twice the text, without: {N} times by clock, 4\.7 by formula",
     ],
     "18": [
-        rf" +(?:256|512|1024|2048) +{N} MB +{N} ms +{N} MB +{N} ms",
+        rf" *[\d,]+ positions: +{N} ms, in tiles +{N} ms",
     ],
     "20": [
         rf" *10*(?:,000)* +{N} µs +[\d,]+ µs",
         rf"the processor is done before two launches for up to {N} numbers",
-        rf"after the (?:launches|work) +{N} ms +\d+ +{N} trillion",
+        rf"(?:clock stopped )?after the (?:launches|work): +{N} s, \d+ products made",
         rf" *(?:12|2) ms +5 ms +\d+ ms +{N} ms +\d+ ms",
         rf" *(?:8,192|64) rows, (?:reference|fast) +{N} +[\d.]+",
     ],

@@ -297,8 +297,8 @@ def test_screenshots_are_kept(site, browser, tmp_path_factory):
 
 FOLDS = """<!doctype html><meta charset="utf-8"><script src="folds.js"></script>
 <a href="#deep">there</a> <a href="#inside">inside</a>
-<section id="deep"><details class="deeper"><summary>Deep</summary><p id="inside">x</p></details></section>
-<section id="other"><details class="deeper"><summary>Other</summary><p>y</p></details></section>
+<article><section id="deep"><details class="deeper"><summary>Deep</summary><p id="inside">x</p></details></section>
+<section id="other"><details class="deeper"><summary>Other</summary><p>y</p></details></section></article>
 """
 
 

@@ -172,6 +172,7 @@ def show(lesson: str) -> dict[str, float]:
     writer = table if settings is None else Model(**settings)
     by_frequency = float(-np.log(frequencies[HELD_OUT[1]]).mean())
     losses = {"letter frequencies": by_frequency, "the letter table": table.loss()} | {name: writer.loss()}
-    print("loss on new stories: " + ", ".join(f"{model} {loss:.2f}" for model, loss in losses.items()))
+    said = "loss on new stories: " + ", ".join(f"{model} {loss:.2f}" for model, loss in losses.items())
+    print(textwrap.fill(said, 95))
     print(f"the last of them writes:\n{write(writer.next_p)}")
     return losses
