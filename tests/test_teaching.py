@@ -75,23 +75,17 @@ def test_the_minutes_are_those_of_the_lesson(number):
             of_section.setdefault(title, [0, 0])[column] += spent
         of_section[title][column] += shown * cell.is_code
     of_section.pop("")
-    rows = re.findall(r"^\| (\d+\. .*?) \| (\d+)(?: \| (\d+))? \|$", page(number), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+\. .*?) \| (\d+) \| (\d+) \|$", page(number), re.MULTILINE)
     assert [row[0] for row in rows] == list(of_section)
     for title, *minutes in rows:
         for said, spent in zip(minutes, of_section[title], strict=True):
-            assert abs(int(said or 0) - spent) <= 2, title
-    sums = [sum(int(row[column] or 0) for row in rows) for column in (1, 2)]
+            assert abs(int(said) - spent) <= 2, title
+    sums = [sum(int(row[column]) for row in rows) for column in (1, 2)]
     lesson = lessons()[number]
-    if parts:
-        (total,) = re.findall(
-            r"^\| to read it .*core, (\d+) for all\) \| (\d+) \| (\d+) \|$", page(number), re.MULTILINE
-        )
-        assert list(map(int, total)) == [lesson.minutes, *sums]
-        assert abs(sums[0] - lesson.core) <= 0.12 * lesson.core
-    else:
-        (total,) = re.findall(r"^\| to read it all \(the lesson says \d+\) \| (\d+) \|$", page(number), re.MULTILINE)
-        assert int(total) == sums[0]
-    assert abs(sum(sums) - lesson.minutes) <= (0.11 * lesson.minutes if parts else 6)
+    (total,) = re.findall(r"^\| to read it .*core, (\d+) for all\) \| (\d+) \| (\d+) \|$", page(number), re.MULTILINE)
+    assert list(map(int, total)) == [lesson.minutes, *sums]
+    assert abs(sums[0] - lesson.core) <= 0.12 * lesson.core
+    assert abs(sum(sums) - lesson.minutes) <= 0.11 * lesson.minutes
 
 
 def test_whole_minutes_keep_the_sum():

@@ -72,18 +72,12 @@ def block(lesson: Lesson) -> str:
     """The lines between the two marks of a page: a table of the sections, and the exercises."""
     found = sections(lesson.path)
     core = whole_minutes([section.core for section in found])
-    if lesson.core == lesson.minutes:
-        lines = ["<!-- timing -->", "| section | minutes |", "|---|---|"]
-        for section, spent in zip(found, core, strict=True):
-            lines.append(f"| {section.title} | {spent} |")
-        lines.append(f"| to read it all (the lesson says {lesson.minutes}) | {sum(core)} |")
-    else:
-        deeper = whole_minutes([section.deeper for section in found])
-        lines = ["<!-- timing -->", "| section | core | deeper |", "|---|---|---|"]
-        for section, *spent in zip(found, core, deeper, strict=True):
-            lines.append(f"| {section.title} | {spent[0]} | {spent[1]} |")
-        said = f"the lesson says {lesson.core} for the core, {lesson.minutes} for all"
-        lines.append(f"| to read it ({said}) | {sum(core)} | {sum(deeper)} |")
+    deeper = whole_minutes([section.deeper for section in found])
+    lines = ["<!-- timing -->", "| section | core | deeper |", "|---|---|---|"]
+    for section, *spent in zip(found, core, deeper, strict=True):
+        lines.append(f"| {section.title} | {spent[0]} | {spent[1]} |")
+    said = f"the lesson says {lesson.core} for the core, {lesson.minutes} for all"
+    lines.append(f"| to read it ({said}) | {sum(core)} | {sum(deeper)} |")
     lines += ["", _exercises(lesson), "<!-- end -->", ""]
     return "\n".join(lines)
 
