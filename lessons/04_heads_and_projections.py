@@ -229,6 +229,25 @@ assert strides_of(split) == (T * 3 * C, D, 3 * C, 1), "the next head is D number
 # Splitting only gives the numbers other indices, so its backward pass gives the gradients their
 # old indices back: that is merging. The backward of merging is splitting. And the backward of
 # cutting qkv into three parts is to put the three gradients side by side.
+#
+# **Your turn:** write the first line of the backward pass, the gradient of merged.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+dout_here = np.random.default_rng(1).normal(size=(B, T, C))
+
+
+def your_dmerged(dout, w_o):
+    return ...  # out = merged @ w_o + b_o
+
+
+true = numeric(lambda merged: merged @ arrays[3] + arrays[4], kept.merged, dout_here)
+gap.judge(your_dmerged, dout_here, arrays[3], expected=true)
+
+# %% [markdown] tags=["answer"]
+# `dout @ w_o.T`: entry i of merged has reached entry j of out times w_o[i, j]; add over all j.
 
 # %%
 def backward(dout, kept):

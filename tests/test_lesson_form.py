@@ -48,7 +48,7 @@ def test_cells_are_short_and_lines_fit_on_a_slide(path):
 
 def words_and_lines(found):
     """How many words of prose, lines of code and cells of code these cells have."""
-    code = [cell for cell in found if cell.is_code]
+    code = [cell for cell in found if cell.is_code and not cell.has_gap]  # two minutes to write a gap count apart
     words = sum(len(cell.prose.split()) for cell in found if not cell.is_code)
     read = [line for cell in code if not draws_alone(cell) for line in cell.lines if line.strip()]
     return words, len(read), len(code)
@@ -114,7 +114,9 @@ def test_a_guess_is_one_question_and_its_answer_follows_the_code(path):
     """The last paragraph before a cell of code, one question in one or two lines; then the code, then the answer."""
     found = cells(path)
     guesses = [number for number, cell in enumerate(found) if "**Guess:**" in cell.source]
-    assert [number + 2 for number in guesses] == [number for number, cell in enumerate(found) if cell.is_answer]
+    to_gaps = [number + 1 for number, cell in enumerate(found) if cell.has_gap]
+    answers = [number for number, cell in enumerate(found) if cell.is_answer]
+    assert sorted([number + 2 for number in guesses] + to_gaps) == answers
     for number in guesses:
         last = found[number].prose.split("\n\n")[-1]
         where = f"{path.name}, the cell at line {found[number].line}"
@@ -125,6 +127,27 @@ def test_a_guess_is_one_question_and_its_answer_follows_the_code(path):
         kept = core(found)
         assert any(cell.is_answer for cell in kept)
     assert path.name[:2] in WITH_A_GUESS or not guesses
+
+
+WITH_A_GAP = ("04",)
+
+
+@each_lesson
+def test_a_gap_is_one_line_and_its_answer_follows(path):
+    """The last paragraph before it says what to write; it runs open; that the answer fits, its notebook has judged."""
+    found = cells(path)
+    gaps = [number for number, cell in enumerate(found) if cell.has_gap]
+    for number in gaps:
+        where = f"{path.name}, the cell at line {found[number].line}"
+        last = found[number - 1].prose.split("\n\n")[-1]
+        assert last.startswith("**Your turn:** ") and last.count("\n") <= 3, where
+        assert len(found[number].lines) <= 16 and "assert" not in found[number].source, where
+        filled = found[number].filled(found[number + 1])
+        compile(filled, where, "exec")
+    assert sum("**Your turn:**" in cell.prose for cell in prose(path)) == len(gaps)
+    if path.name[:2] in WITH_A_GAP:
+        assert any(cell.has_gap for cell in core(found))
+    assert path.name[:2] in WITH_A_GAP or not gaps
 
 
 @each_lesson

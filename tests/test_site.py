@@ -19,6 +19,8 @@ from types import ModuleType
 import pytest
 from lesson_runs import LESSONS, ROOT, run_once
 
+from minigpt.learn import gap
+
 SITE = ROOT / "lessons" / "site"
 
 
@@ -249,6 +251,16 @@ def test_an_answer_and_the_output_above_it_are_folded_on_the_page_and_in_the_not
     assert "<summary>답</summary>\n\n**42**" in taken_home.cells[2].source
 
 
+def test_the_answer_to_a_gap_is_folded_and_what_its_judge_says_is_not(tmp_path):
+    lessons, notebooks = part("lessons"), part("notebooks")
+    path = small_lesson(tmp_path, GAP)
+    notebook = lessons.read(path)
+    lessons.mark(notebook, path)
+    _, code, answer = notebooks.page(notebook, "facts", part("course").WORDS["en"]).cells
+    assert "tags" not in code.metadata
+    assert answer.source.startswith('<details class="answer"><summary>The answer</summary>\n\n`n * 7`: ')
+
+
 def test_the_code_of_a_drawing_is_folded_on_the_page_and_in_the_notebook(tmp_path):
     lessons, notebooks = part("lessons"), part("notebooks")
     path = small_lesson(tmp_path, FOLDED.replace("# %%\nprint", '# %% tags=["hide-input"]\nprint'))
@@ -359,6 +371,25 @@ print(6 * 7)
 # ## 1. To keep
 """
 
+GAP = """# %% [markdown]
+# # Lesson 98: a small one
+#
+# **Your turn:** seven times n.
+
+# %%
+from minigpt.learn import gap
+
+
+def your_product(n):
+    return ...
+
+
+gap.judge(your_product, 6, expected=42)
+
+# %% [markdown] tags=["answer"]
+# `n * 7`: a product.
+"""
+
 LESSON = """# %% [markdown]
 # # Lesson 98: a small one
 #
@@ -452,6 +483,15 @@ def test_a_picture_is_laid_out_again_and_not_painted(tmp_path):
     unreadable = DRAWS.replace('"$x$"', r'"$x$" if len(runs) == 1 else r"$\frac$"')
     with pytest.raises(lessons.LessonFailed, match="cell 4 .*: when it runs again: ValueError"):
         lessons.Runner(tmp_path, again=True).run(small_lesson(tmp_path, COUNTS + unreadable))
+
+
+def test_a_gap_runs_again_with_its_answer_which_must_be_right(tmp_path):
+    lessons = part("lessons")
+    ran = lessons.Runner(tmp_path, again=True).run(small_lesson(tmp_path, GAP))
+    assert ran.notebook.cells[1].outputs[0].text == f"your_product: {gap.OPEN}\n", "the page shows it open"
+    assert "return ..." in ran.notebook.cells[1].source
+    with pytest.raises(lessons.LessonFailed, match=r"cell 1 .*the judge says: your_product: not yet"):
+        lessons.Runner(tmp_path, again=True).run(small_lesson(tmp_path, GAP.replace("`n * 7`", "`n + 7`")))
 
 
 def test_a_cell_that_takes_long_does_not_run_again(tmp_path, monkeypatch):

@@ -30,6 +30,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from minigpt.errors import InputError
+from minigpt.learn import gap
 from minigpt.learn.cells import cells, deeper_parts, minutes
 
 SEEN = ("minigpt/**/*", "data/**/*", "benchmarks/results/*.json", "lessons/[!0-9]*.py")  # by lessons, when they run
@@ -112,7 +113,7 @@ def mark(notebook: nbformat.NotebookNode, path: Path) -> None:
     """Give the cells of the deeper parts of a lesson a tag; JupyterLab collapses what is below their headings.
 
     The minutes of a part stand in the metadata of the cell that has its heading. An answer has a tag too, and the
-    output above it, which gives the answer away, is collapsed. So is the code of a drawing.
+    output above it, which gives the answer to a guess away, is collapsed. So is the code of a drawing.
     """
     found = cells(path)
     for part in deeper_parts(found):
@@ -124,7 +125,8 @@ def mark(notebook: nbformat.NotebookNode, path: Path) -> None:
     for number, cell in enumerate(found):
         if cell.is_answer:
             notebook.cells[number].metadata["tags"] = ["answer"]
-            notebook.cells[number - 1].metadata["jupyter"] = {"outputs_hidden": True}
+            if not found[number - 1].has_gap:
+                notebook.cells[number - 1].metadata["jupyter"] = {"outputs_hidden": True}
         if cell.only_draws:
             drawing = notebook.cells[number].metadata
             drawing["tags"] = [*drawing.get("tags", []), "hide-input"]
@@ -209,15 +211,30 @@ class Runner:
         return before, quick
 
     def run_again(self, client: NotebookClient, path: Path, numbers: list[int]) -> None:
-        """Run these cells twice more, from the last to the first. What they showed at first stays."""
+        """Run these cells twice more, from the last to the first. What they showed at first stays.
+
+        A gap is filled in with the answer below it, and must be judged right.
+        """
+        found = cells(path)
+        gaps = {number for number, cell in enumerate(found) if cell.has_gap}
         client.nb.cells.append(nbformat.v4.new_code_cell(LAID_OUT))
         client.execute_cell(client.nb.cells[-1], len(client.nb.cells) - 1)
         client.nb.cells.pop()
-        for number in reversed(numbers):
+        for number in sorted({*numbers, *gaps}, reverse=True):
             shown = copy.deepcopy(client.nb.cells[number])
             for _ in range(2):
                 self.run_cell(client, path, number, "when it runs again: ")
+            if number in gaps:
+                self.run_filled(client, path, number, found[number].filled(found[number + 1]))
             client.nb.cells[number] = shown
+
+    def run_filled(self, client: NotebookClient, path: Path, number: int, source: str) -> None:
+        """Run a cell whose gap is filled in. Raises LessonFailed where its judge does not find it right."""
+        client.nb.cells[number].source = source
+        self.run_cell(client, path, number, "with its gap filled in: ")
+        printed = "".join(output.get("text", "") for output in client.nb.cells[number].outputs)
+        if not printed.endswith(f": {gap.RIGHT}\n"):
+            raise LessonFailed(f"{place_of(path, number)}: with its gap filled in, the judge says: {printed.strip()}")
 
     def run_cell(self, client: NotebookClient, path: Path, number: int, when: str = "") -> None:
         """Run one cell. Raises LessonFailed, which names it. when: in front of the message."""

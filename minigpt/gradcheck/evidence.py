@@ -41,7 +41,7 @@ class Evidence:
     def scale(self) -> float:
         """The largest entry of the other gradients and of out * dout: a gradient that is zero is measured by it."""
         arrays = list(self.others.values())
-        if "dout" in self.floats:
+        if "dout" in self.floats and "out" in self.floats:
             arrays.append(self.floats["out"] * self.dout)
         largest = [float(abs(array).max()) for array in arrays]
         return max(largest, default=0.0)

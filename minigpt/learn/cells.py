@@ -7,6 +7,9 @@ cell begins with a heading of the same level, or of a higher one.
 Before a cell of code the reader may be asked for a guess, in a paragraph that begins with **Guess:**. The answer is a
 cell of prose right after that code, whose marker is `# %% [markdown] tags=["answer"]`.
 
+A gap is a cell of code in which one line says `return ...`, judged below it by `gap.judge`. Right after it stands an
+answer too, which begins with what belongs in the place of the dots, between backquotes.
+
 A cell of code that only draws has the marker `# %% tags=["hide-input"]`: a reader looks at its picture alone.
 """
 
@@ -21,6 +24,8 @@ MARKER = "# %%"
 DEEPER = 'tags=["deeper"]'
 ANSWER = 'tags=["answer"]'
 DRAWING = 'tags=["hide-input"]'
+OPEN, JUDGED = "return ...", "gap.judge("
+FILLING = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"(#+) (.+)")
 WORDS = 130  # of prose, read in a minute
 LINES = 8  # of code, read in a minute
@@ -43,6 +48,21 @@ class Cell(NamedTuple):
     def lines_to_read(self) -> int:
         """How many lines a reader reads: those that are not empty, and none of a cell that only draws."""
         return 0 if self.only_draws else sum(1 for line in self.lines if line.strip())
+
+    @property
+    def has_gap(self) -> bool:
+        """Is there a line that the reader writes?"""
+        return self.is_code and JUDGED in self.source
+
+    def filled(self, answer: "Cell") -> str:
+        """The source of a cell with a gap, with its line as the answer below it has it.
+
+        Raises InputError where there is not one gap, or the answer does not begin with code.
+        """
+        filling = FILLING.match(answer.prose)
+        if self.source.count(OPEN) != 1 or not filling:
+            raise InputError(f"the cell at line {self.line} is no gap with its answer: see minigpt/learn/cells.py")
+        return self.source.replace(OPEN, f"return {filling[1]}")
 
     @property
     def source(self) -> str:
@@ -116,7 +136,9 @@ def minutes(found: Iterable[Cell]) -> int:
 
 
 def minutes_of(cell: Cell) -> float:
-    """The minutes to read a cell: its words, or its lines of code and what it shows."""
+    """The minutes to read a cell: its words, or its code and what it shows; none for a gap, which is written."""
+    if cell.has_gap:
+        return 0
     if cell.is_code:
         return cell.lines_to_read / LINES + SHOWN
     return len(cell.prose.split()) / WORDS
