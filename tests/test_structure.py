@@ -271,6 +271,18 @@ def test_each_folder_keeps_below_its_ceiling():
     assert not problems, "\n".join(problems)
 
 
+WHOLE_BODIES = ("elmo", "xlnet")  # they share no body with others
+
+
+def test_a_member_of_the_family_has_at_most_120_lines():
+    """Its file holds what differs from the body that it shares: an encoder, a decoder, or both."""
+    family = ROOT / "minigpt" / "models" / "family"
+    members = [path for path in family.glob("*.py") if "\nCARD = " in path.read_text(encoding="utf-8")]
+    assert len(members) >= 16
+    long = {path.stem: lines_of_code(path) for path in members if lines_of_code(path) > 120}
+    assert sorted(long) == sorted(WHOLE_BODIES), long
+
+
 @of_every_file
 def test_no_function_has_more_than_45_lines(name):
     source = source_of(MODULES[name])

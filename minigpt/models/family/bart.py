@@ -4,7 +4,6 @@ What differs from MASS: a LayerNorm on the embeddings, and above all what is pre
 that may be shorter, because a span of any length becomes a single mask (section 2.2).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,21 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from minigpt.data.input_transformations import START
-from minigpt.data.objectives import (
-    Objective,
-    document_rotation,
-    one_after_the_other,
-    restored,
-    sentence_permutation,
-    text_infilling,
-    token_deletion,
-    token_masking,
-)
-from minigpt.data.objectives.restoring import Noise
 from minigpt.device.arrays import Array, array_module
 from minigpt.errors import InputError
-from minigpt.models.card import Aim, ids_of
+from minigpt.models.card import ids_of
 from minigpt.models.family import translation
+from minigpt.models.family.bart_noises import NOISES, infilled_and_permuted, restored_after
 from minigpt.models.family.encoder import MASK
 from minigpt.models.family.encoder_decoder import (
     END,
@@ -38,7 +27,6 @@ from minigpt.models.family.encoder_decoder import (
 )
 from minigpt.models.family.forms import Form, Layout, in_layers
 from minigpt.models.token_ids import as_array, check_ids, last_state
-from minigpt.tokenizer import Tokenizer
 
 UNUSED_ROWS = 2  # transformers' tables of positions begin with two rows that no position has
 
@@ -158,42 +146,6 @@ SIZES = SMALL | {
     "large": {"n_layer": 12, "n_head": 16, "n_embd": 1024, "n_positions": 1024},
 }
 
-
-def restored_after(noise: Callable[..., Noise]) -> Callable[..., Objective]:
-    """The objective, given a vocabulary, of writing a whole text from a source with this noise.
-
-    noise: a function of the vocabulary, and, where it hides tokens, of the share of them.
-    """
-
-    def objective(text: Tokenizer, *rate: float) -> Objective:
-        return restored(noise(text, *rate), text.ids[START], text.ids[END], text.ids[PAD])
-
-    return objective
-
-
-def infilled(text: Tokenizer, rate: float) -> Noise:
-    """Each span becomes one mask, however long it is."""
-    return text_infilling(text.ids[MASK], rate)
-
-
-def permuted(text: Tokenizer) -> Noise:
-    """Sentences change places: they end with the tokens whose text ends with a full stop, or the like."""
-    ends = [i for i in range(text.vocab_size) if text.decode([i]).rstrip().endswith((".", "!", "?"))]
-    return sentence_permutation(ends)
-
-
-def infilled_and_permuted(text: Tokenizer, rate: float) -> Noise:
-    """Both, one after the other: the choice of section 5."""
-    return one_after_the_other(infilled(text, rate), permuted(text))
-
-
-NOISES = (  # the five of section 2.2, each alone
-    Aim("masking", restored_after(lambda text, rate: token_masking(text.ids[MASK], rate)), 0.3),
-    Aim("deletion", restored_after(lambda text, rate: token_deletion(rate)), 0.3),
-    Aim("infilling", restored_after(infilled), 0.3),
-    Aim("permutation", restored_after(permuted)),
-    Aim("rotation", restored_after(lambda text: document_rotation())),
-)
 
 CARD = encoder_decoder_card(
     "bart", BART, SIZES, START,

@@ -25,6 +25,13 @@ from minigpt.models.token_ids import as_array, check_ids, last_state, text_place
 from minigpt.nn import Cache, Embedding, Module, Past
 from minigpt.ops.random_keys import Key, fold
 
+SHARED_KEYS = {  # key here -> that of a Hugging Face config.json
+    "n_positions": "max_position_embeddings",
+    "n_embd": "hidden_size",
+    "n_layer": "num_hidden_layers",
+    "n_head": "num_attention_heads",
+    "attn_pdrop": "attention_dropout",
+}
 FORMS = {  # what stands on a decoder in files: words, nothing, or labels read from the last state
     "ForCausalLM": Form(words={}),
     "ForSequenceClassification": Form(scores="score", bias=False),

@@ -4,11 +4,8 @@ So it learns from every token, not only from those that are covered (section 3).
 gradient goes back through the drawing; the two share their tables.
 """
 
-import dataclasses
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,92 +13,16 @@ from minigpt import ops
 from minigpt.device.arrays import Array, array_module, to_device
 from minigpt.errors import InputError
 from minigpt.models.family import published
-from minigpt.models.family.bert import LAYERS, TABLES, BERTConfig
+from minigpt.models.family.electra_generator import DISCRIMINATOR, SIZES, ELECTRAConfig, Generator
 from minigpt.models.family.encoder import Encoder, covered_words_and_all, encoder_card, real_tokens
-from minigpt.models.family.forms import Form, Layout, at_places
-from minigpt.models.family.heads import ReplacedHead
+from minigpt.models.family.heads import ReplacedHead, as_pairs
 from minigpt.models.token_ids import as_array
-from minigpt.nn import Cache, Linear, Module
+from minigpt.nn import Cache, Module
 from minigpt.nn.layers import inner_width
 from minigpt.ops.random_keys import Key, fold, uniform
 
 DISCRIMINATOR_WEIGHT = 50.0  # of its loss beside the generator's (appendix A)
 IN_GENERATOR, IN_DRAWING = 1 << 20, 1 << 21  # places in the computation, beyond the layers, that a key is folded with
-
-DISCRIMINATOR = {
-    "words.dense": "discriminator_predictions.dense",
-    "words.score": "discriminator_predictions.dense_prediction",
-}
-GENERATOR = {
-    "words.dense": "generator_predictions.dense",
-    "words.ln": "generator_predictions.LayerNorm",
-    "words.bias": "generator_lm_head.bias",
-}
-CHOICES = Form(dense="sequence_summary.summary", act="gelu_exact", scores="classifier")
-
-LAYOUT = Layout("Electra", "electra", TABLES | {"widen": "embeddings_project"}, LAYERS, "generator_lm_head", {
-    "ForPreTraining": Form(words=DISCRIMINATOR),
-    "ForMaskedLM": Form(words=GENERATOR),
-    "ForSequenceClassification": Form(dense="classifier.dense", act="gelu_exact", scores="classifier.out_proj"),
-    **at_places(CHOICES),
-    "Model": Form(),
-})  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class ELECTRAConfig(BERTConfig):
-    """Sizes and rates; the defaults are those of ELECTRA-base.
-
-    embedding_size: E, the width of the tables that both networks share. generator_heads: heads of the generator, each
-    as large as one of the model; so they are its width too. head_act: the function in the generator's head; None: that
-    of the blocks. In published models it is the exact GELU.
-    """
-
-    architecture: ClassVar[str] = "ElectraForPreTraining"
-    layout: ClassVar[Layout | None] = LAYOUT
-    left_out: ClassVar[dict[str, Any]] = BERTConfig.left_out | {
-        "embedding_size": 128, "intermediate_size": 1024, "head_act": "gelu",
-    }  # fmt: skip
-
-    model_type: str = "electra"
-    embedding_size: int = 768
-    head_act: str | None = None
-    generator_heads: int = 4
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._check_size("generator_heads")
-
-    @property
-    def of_generator(self) -> "ELECTRAConfig":
-        """The generator's configuration: fewer heads of the same size, as many layers."""
-        head_size = self.n_embd // self.n_head
-        width = self.generator_heads * head_size
-        return dataclasses.replace(
-            self, n_head=self.generator_heads, n_embd=width, n_inner=None, form="ForMaskedLM", tie_word_embeddings=True
-        )
-
-
-class Generator(Encoder):
-    """The network that fills in covered words. Its tables are those of the model that it is made for."""
-
-    Config = ELECTRAConfig
-
-    def __init__(self, of_model: Encoder, seed: int | None, dtype):
-        self.of_model = (of_model,)  # in a tuple: a generator does not own the model that it belongs to
-        super().__init__(of_model.config.of_generator, seed, dtype)
-
-    def build_embeddings(self, rng: np.random.Generator | None, dtype) -> None:
-        """The tables of the model, and a matrix of its own behind them where the widths differ."""
-        (model,) = self.of_model
-        config = self.config
-        self.tokens_embed = model.tokens_embed
-        self.positions_embed = model.positions_embed
-        self.segments_embed = model.segments_embed
-        self.ln_embed = model.ln_embed
-        same = config.table_width == config.n_embd
-        self.widen = None if same else Linear(config.table_width, config.n_embd, rng, config.initializer_range, dtype)
-
 
 class ELECTRA(Encoder):
     """The discriminator of ELECTRA, which is the model, and its generator. seed: as for GPT1.
@@ -161,7 +82,7 @@ class ELECTRA(Encoder):
         real = real_tokens(mask, seen)
         h = cache.keep("hidden", self.hidden(seen, None, key, grad, mask=mask, **inputs))
         scores = cache.keep("replaced", self.words.forward(h))
-        pairs = _as_pairs(scores)
+        pairs = as_pairs(scores)
         labels = array_module(seen).where(real, replaced, ops.IGNORED)
         n_tokens = float(real.sum()) / share
         told = ops.cross_entropy_forward(pairs, labels, normalizer=n_tokens)
@@ -250,19 +171,5 @@ class ELECTRA(Encoder):
                       "further", stacklevel=2)  # fmt: skip
         return plain
 
-
-def _as_pairs(scores: Array) -> Array:
-    """scores (*) -> (*,2): with the constant 0 before each, so that softmax of a pair is the sigmoid of the score"""
-    xp = array_module(scores)
-    return xp.stack([xp.zeros_like(scores), scores], axis=-1)
-
-
-SIZES = {
-    "nano": {"n_layer": 4, "n_head": 4, "n_embd": 128, "embedding_size": 128, "n_positions": 64, "generator_heads": 1},
-    "mini": {"n_layer": 6, "n_head": 6, "n_embd": 384, "embedding_size": 384, "n_positions": 256, "generator_heads": 2},
-    "small": {"n_layer": 12, "n_head": 4, "n_embd": 256, "embedding_size": 128, "generator_heads": 1},
-    "base": {"n_layer": 12, "n_head": 12, "n_embd": 768, "embedding_size": 768, "generator_heads": 4},
-    "large": {"n_layer": 24, "n_head": 16, "n_embd": 1024, "embedding_size": 1024, "generator_heads": 4},
-}
 
 CARD = encoder_card("electra", ELECTRA, SIZES, objective=covered_words_and_all, loss_in_nats=False)

@@ -13,7 +13,7 @@ from minigpt import ops
 from minigpt.device.arrays import Array
 from minigpt.models.card import Card
 from minigpt.models.config_file import ONLY
-from minigpt.models.family.decoder import FORMS, Decoder, DecoderBlock, DecoderConfig
+from minigpt.models.family.decoder import FORMS, SHARED_KEYS, Decoder, DecoderBlock, DecoderConfig
 from minigpt.models.family.forms import Layout, in_layers
 from minigpt.models.family.rotary import Turns
 from minigpt.nn import MLP, Cache, LayerNorm, Past
@@ -21,13 +21,8 @@ from minigpt.nn.optim import AdamW
 from minigpt.ops.random_keys import Key
 from minigpt.tokenizer import GPT2Tokenizer
 
-KEYS = {  # key here -> that of a Hugging Face config.json
-    "n_positions": "max_position_embeddings",
-    "n_embd": "hidden_size",
-    "n_layer": "num_hidden_layers",
-    "n_head": "num_attention_heads",
+KEYS = SHARED_KEYS | {  # key here -> that of a Hugging Face config.json
     "layer_norm_epsilon": "layer_norm_eps",
-    "attn_pdrop": "attention_dropout",
     "resid_pdrop": "hidden_dropout",
     "qkv_bias": "attention_bias",
 }

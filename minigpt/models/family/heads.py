@@ -150,3 +150,9 @@ class BoundaryHead(Chain):
         of_edges = xp.stack([dx[..., :c], dx[..., c : 2 * c]])
         dh = ops.sum_rows(of_edges.reshape(-1, c), edges.reshape(-1), shape[0] * shape[1])
         return dh.astype(dx.dtype, copy=False).reshape(shape)
+
+
+def as_pairs(scores: Array) -> Array:
+    """scores (*) -> (*,2): with the constant 0 before each, so that softmax of a pair is the sigmoid of the score"""
+    xp = array_module(scores)
+    return xp.stack([xp.zeros_like(scores), scores], axis=-1)

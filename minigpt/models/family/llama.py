@@ -10,21 +10,16 @@ from typing import Any, ClassVar, Self
 
 from minigpt.models.card import Card
 from minigpt.models.config_file import ONLY
-from minigpt.models.family.decoder import FORMS, Decoder, DecoderBlock, DecoderConfig
+from minigpt.models.family.decoder import FORMS, SHARED_KEYS, Decoder, DecoderBlock, DecoderConfig
 from minigpt.models.family.forms import Layout, in_layers
 from minigpt.models.family.layers import GatedMLP
 from minigpt.nn.optim import AdamW
 from minigpt.tokenizer import GPT2Tokenizer
 
-KEYS = {  # key here -> that of a Hugging Face config.json
-    "n_positions": "max_position_embeddings",
-    "n_embd": "hidden_size",
-    "n_layer": "num_hidden_layers",
-    "n_head": "num_attention_heads",
+KEYS = SHARED_KEYS | {  # key here -> that of a Hugging Face config.json
     "n_kv_head": "num_key_value_heads",
     "head_size": "head_dim",
     "layer_norm_epsilon": "rms_norm_eps",
-    "attn_pdrop": "attention_dropout",
 }
 LAYOUT = Layout(
     prefix="Llama",
