@@ -3,12 +3,12 @@
 #
 # You will build the tokenizer that can read every text: it starts from bytes instead of
 # characters, keeps the space in front of a word, and has a decoder that never fails. You will
-# measure that a Korean paragraph costs three times as many tokens where the vocabulary was learnt
-# from English as where it was learnt from Korean text about the same things, and see why. You
+# measure how many tokens a Korean paragraph costs: three times as many with a vocabulary learnt
+# from English as with one learnt from a Korean story about the same things. You will see why. You
 # will measure what a space at the end of a prompt costs. And you will find tokens that are not
 # text.
 #
-# Reading: 25 minutes for the core, 80 minutes for all of it. Running: 6 to 20 seconds. Before it:
+# Reading: 25 minutes for the core, 75 minutes for all of it. Running: 6 to 20 seconds. Before it:
 # lesson 10, whose merging we use, and 11, whose model we use once.
 #
 # Papers: Radford et al. 2019 (GPT-2), section 2.2. UTF-8 was designed by Thompson and Pike in 1992;
@@ -136,8 +136,9 @@ for line in ("It's the 3rd dog!", "if x:\n    return", "고양이는 2마리."):
 
 # %% [markdown]
 # Nothing is thrown away, so the decoder has nothing to guess. Look at the second line of the
-# output: `\s+(?!\S)` matches white space that is *not* followed by a word. It first takes all the
-# white space, then gives the last character back, which the word ` return` takes as its space.
+# output. Behind `x:` come a line end and four spaces, then `return`. The part `\s+(?!\S)` may match
+# only white space that is *not* followed by a word. All five characters are followed by one, so it
+# leaves the last space out. That space begins the next piece, ` return`.
 
 # %% [markdown]
 # **Step 2: write each byte as a visible character.** A vocabulary file has one merge on each line,
@@ -171,6 +172,8 @@ assert len(BYTE_OF) == 256, "no two bytes share a character"
 # (One thing differs: of equally frequent pairs, the one with the smaller ids is taken. See
 # section 8.) The mark `</w>` is not needed: the space in front already shows where a word begins.
 # The ids 0 to 255 are the bytes; after them comes one id for each merge.
+#
+# **Guess:** the text is Python's manual, in English. Which two bytes are joined first?
 
 # %%
 from collections import Counter
@@ -193,12 +196,39 @@ print("the first merges:", "  ".join(f"{left}+{right}" for left, right in some_m
 print("the last ones:   ", "  ".join(f"{left}+{right}" for left, right in some_merges[-6:]))
 assert some_merges[0] == ("Ġ", "Ġ"), "the manual is indented: its most frequent pair is two spaces"
 
+# %% [markdown] tags=["answer"]
+# Two spaces. One thinks of letters, but a space and `t` are only third, `h` and `e` sixth. The
+# manual is indented, and BPE counts the pairs of this text, not those of the language.
+
 # %% [markdown]
 # **Step 4: encode and decode.** Each line of the decoder undoes one line of the encoder, in
 # reverse order, as a backward pass does. There is one difference. The encoder starts from text,
 # but the decoder may get *any* ids, and their bytes may not be text. UTF-8 has rules; bytes that
 # break them become U+FFFD, the replacement character (in Python `"\ufffd"`), often drawn as a
 # question mark in a black diamond.
+#
+# **Your turn:** the first half of the decoder. `symbols[i]` is token i as step 2 writes it, and
+# `byte_of` says for each of its characters which byte it stands for. Return a list of all bytes.
+
+# %%
+from minigpt.learn import gap
+
+rank_of = {pair: rank for rank, pair in enumerate(some_merges)}
+all_symbols = [*CHARACTER_OF.values(), *(left + right for left, right in some_merges)]
+cut = [one for word in PATTERN.findall("the café") for one in bpe.merge(spell(word), rank_of)]
+print("tokens:", " | ".join(cut))
+
+
+def your_bytes(ids, symbols, byte_of):
+    return ...
+
+
+ids_of_cut = [all_symbols.index(one) for one in cut]
+gap.judge(your_bytes, ids_of_cut, all_symbols, BYTE_OF, expected=list("the café".encode()))
+
+# %% [markdown] tags=["answer"]
+# `[byte_of[c] for i in ids for c in symbols[i]]`: a token is one or more characters, and each of
+# them is one byte. Whether these bytes are text is a question for the last step.
 
 # %%
 class Vocabulary:
@@ -299,11 +329,9 @@ assert whole_text[: len(good)] == good, "the ids of the first prompt begin those
 assert whole_text[: len(with_space)] != with_space, "those of the prompt with a space do not"
 
 # %% [markdown]
-# After a separate space token a model has to continue with `value` without its space, which it
-# hardly ever saw. How badly does a model predict
-# what it has never seen? The reference model of lesson 11 has a tokenizer of this kind. We cut 40
-# new stories after 30 words, and measure the surprisal of the next word: once it brings its own
-# space, once the space is already the end of the prompt.
+# After a separate space token a model has to continue with `value` without its space. In its
+# training it hardly ever saw this. How badly does it predict there? The reference model of lesson
+# 11 has a tokenizer of this kind.
 
 # %%
 import numpy as np
@@ -327,6 +355,13 @@ def surprisal(given, word):
 
 print(f"after [Once upon a], [ time] costs {surprisal('Once upon a', ' time'):.3f} nats")
 
+# %% [markdown]
+# We cut 40 new stories after 30 words, and measure the surprisal of the next word. Once the word
+# brings its own space; once the space is already at the end of the prompt.
+#
+# **Guess:** with its own space the word costs 0.3 nats on average. Does it cost about 1, 5 or 30
+# after a space token?
+
 # %%
 cost_of_word = []
 for story in stories.documents(40, split="valid"):
@@ -342,8 +377,10 @@ for end in ("was a", "was a "):
 assert all(after > usual for usual, after in cost_of_word), "in each story it costs more"
 assert after_space_token > usual + 10, "and by far"
 
-# %% [markdown]
-# **This is the surprise of the lesson: a prompt should end with a word, not with a space.**
+# %% [markdown] tags=["answer"]
+# Nearly 30. The text is the same, so one expects nearly the same cost. But the model reads ids, not
+# text, and to it these ids are a rare sequence. **This is the surprise of the lesson: a prompt
+# should end with a word, not with a space.**
 
 # %% [markdown] tags=["deeper"]
 # ### After a space token
@@ -375,13 +412,17 @@ assert after_space[english.ids["value"]] == 0, "after a space token it never com
 # $$
 #
 # All these numbers lie between U+0800 and U+FFFF. So **every syllable is three bytes**. The first
-# byte holds the upper 4 bits of the number, the second the next 6, the third the last 6. 64
-# neighbours whose numbers differ only in the last 6 bits share the first two bytes; let us call
-# them a row. The first row begins at 0xAC00, which is a multiple of 64.
+# byte holds the upper 4 bits of the number, the second the next 6, the third the last 6.
 #
-# Do the first two bytes name the initial and the vowel? The 28 syllables with one initial and one
-# vowel, a group, stand side by side. Let us count the groups, the pairs of first bytes (one for
-# each row), and the groups that are cut by the border of a row.
+# Can one see from the first two bytes which initial and which vowel a syllable has? Think of the
+# long list of syllables, from 가 to 힣, and of two ways to cut it into pieces:
+#
+# - A *row* is 64 neighbours with the same first two bytes. Their numbers differ only in the last 6
+#   bits. The first row begins at 가, because 0xAC00 is a multiple of 64.
+# - A *group* is the 28 neighbours with the same initial and the same vowel.
+#
+# If each group lay inside one row, its first two bytes would be known. Let us count the rows, the
+# groups, and the groups that are cut by the border between two rows.
 
 # %%
 syllables = [chr(code) for code in range(0xAC00, 0xD7A4)]
@@ -400,15 +441,17 @@ assert len(first_pairs) == 175 < len(groups) == 399, "fewer pairs of bytes than 
 assert len(cut_groups) == 150, "150 of 399 groups have two first pairs"
 
 # %% [markdown]
-# They do not: 175 pairs cannot name 399 groups, and 150 groups have two pairs. Only all three bytes
-# together tell the letters. (With a pencil: count the syllables from 0, at 가. A row begins at each
-# multiple of 64, a group at each multiple of 28. From 1 to 11,171 there are 174 multiples of 64.
-# Every seventh is also a multiple of 28, because 7 x 64 = 16 x 28: 24 of them. The other 150 cut a
-# group.)
+# One cannot: 175 rows are fewer than 399 groups, so some groups share the first two bytes. And 150
+# groups lie in two rows. Only all three bytes together say which letters a syllable has.
 #
-# The English manual does not contain the first bytes of syllables, so none of its merges joins a
-# syllable: it costs three tokens, and the space before a word is one more. To compare, here is a
-# short Korean text to learn from, and a new paragraph to test.
+# The 150 can be found with a pencil. Number the syllables from 0, at 가. A row begins at each
+# multiple of 64, a group at each multiple of 28. From 1 to 11,171 there are 174 multiples of 64.
+# Every seventh of them is a multiple of 28 too, because 7 x 64 = 16 x 28. There, 24 times, a row
+# and a group begin together, and nothing is cut. At the other 150 a group is cut.
+#
+# The English manual does not contain the first bytes of syllables, so its merges join no bytes of a
+# syllable. Each syllable costs three tokens, and the space before a word one more. To compare, here
+# is a short Korean text to learn from, and a new paragraph to test.
 
 # %%
 STORY = """
@@ -731,8 +774,8 @@ assert shown == ["", "", "고", ""], "the library's stream waits too"
 # %% [markdown]
 # ## 9. To keep
 #
-# - GPT-2's tokenizer starts from the 256 bytes, so no text is unknown; a decoder that gets ids
-#   which are no text shows a replacement character, and never fails.
+# - GPT-2's tokenizer starts from the 256 bytes, so no text is unknown. Ids may also give bytes that
+#   are no text: then the decoder shows a replacement character, and does not fail.
 # - A space belongs to the word behind it: `the` and ` the` are two tokens, and a prompt should not
 #   end with a space.
 # - What a language costs depends on the text from which the merges were learnt: without merges of
@@ -741,12 +784,14 @@ assert shown == ["", "", "고", ""], "the library's stream waits too"
 # %% [markdown]
 # ## 10. Exercises
 #
-# 1. `exercises/15_byte_level_bpe.py`: write `utf8(code)` without Python's help, and
-#    `certain(raw)`: how many of some bytes may be shown now. The file judges itself: run it.
+# 1. `exercises/15_byte_level_bpe.py`: write `utf8(code)` without Python's help. Then write
+#    `certain(raw)`: some bytes of a text have come, and more may follow. How many of them may be
+#    shown already? The file judges itself: run it.
 # 2. `exercises/15_find_the_bug.py`: a streaming decoder that is right for every text, in every
-#    language. Then a model wrote something that made it silent for ever. Which bytes were they?
-# 3. With a pencil: 각 is 가 with the ending number 1. What are its three bytes? Which is the first
-#    group of 28 syllables that is cut in two, and after which of its members?
+#    language. But after some bytes that are not text it shows nothing any more, whatever follows.
+#    Which bytes are they? Run it.
+# 3. With a pencil: 각 is 가 with the ending number 1. What are its three bytes? Which group of 28
+#    syllables is the first that is cut by the border of a row? After which of its syllables?
 
 # %%
 print("lesson 15: every check is happy")
