@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from minigpt.learn.cells import LINES, SHOWN, WORDS, cells, deeper_parts
+from minigpt.learn.cells import WORDS, cells, deeper_parts, minutes_of
 from minigpt.learn.classroom.course import Lesson, lessons
 
 HERE = Path(__file__).resolve().parent
@@ -43,7 +43,7 @@ def sections(path: Path) -> list[Section]:
     for number, cell in enumerate(found):
         is_deeper = number in in_deeper
         if cell.is_code:
-            pieces = [("", cell.lines_to_read / LINES + SHOWN)]
+            pieces = [("", minutes_of(cell))]
         else:
             opening, *rest = SECTION.split(cell.prose)
             pieces = [("", len(opening.split()) / WORDS)]
