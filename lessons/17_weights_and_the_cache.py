@@ -7,7 +7,7 @@
 # again for each token: the keys and values of the past are kept. You will see why this is allowed,
 # count what it saves, measure it, and see where it ends.
 #
-# Reading: 25 minutes for the core, 95 minutes for all of it. Running: 10 to 30 seconds. Before it:
+# Reading: 25 minutes for the core, 90 minutes for all of it. Running: 10 to 30 seconds. Before it:
 # lessons 03, 04 (attention), 12 (sampling) and 16 (GPT-2).
 #
 # Papers: Radford et al. 2019 (GPT-2), section 2.3 and table 2, and the code released with it.
@@ -208,8 +208,8 @@ assert all(np.array_equal(again[name], named[name]) for name in named), "the sam
 # %% [markdown] tags=["deeper"]
 # ### Numbers of 16 bits
 #
-# Many files store half as many bytes. A floating-point number is written as
-# in 1.25 · 2^3, with a few bits for each part: a sign, an exponent e and a fraction f. It means
+# Many files store half as many bytes. A floating-point number is stored like 1.25 · 2^3. It has
+# three parts, with a few bits each: a sign, an exponent e and a fraction f. They mean
 #
 # $$
 # (-1)^{\text{sign}} \cdot 2^{\,e - \text{bias}} \cdot
@@ -470,12 +470,18 @@ for n_rows in (1, 8):  # one text, or eight at once
 del matrices, chosen
 
 # %% [markdown]
-# The two numbers of a line have the same calls and the same arithmetic; only the reading differs.
-# On our machine, *with one row* it takes several times as long when each product needs another
-# matrix: most of the time is the reading of weights. We conclude that the same holds for a token.
-# With eight rows the arithmetic is eight times as much and hides a part of the reading: there the
-# two numbers differ less, by a factor of 1.4 to 2. And eight rows with other matrices take less
-# than twice as long as one row: they share the reading.
+# Compare the two numbers of a line: the calls and the arithmetic are the same, only the reading
+# differs.
+#
+# - *One row.* On our machine it takes several times as long if each product needs another matrix.
+#   So most of this time is the reading of weights. A token needs as many weights and one row of
+#   numbers, so we suppose the same of a token.
+# - *Eight rows.* There is eight times as much arithmetic, and as much reading. On our machine the
+#   two numbers now differ less, by a factor of 1.4 to 2.
+#
+# Now compare the lines, in the column of other matrices. Eight rows take about twice as long as one,
+# not eight times as long: a matrix is read once for all eight. So it pays to write eight texts at
+# the same time.
 #
 # How can the model write a token *without reading the prompt again*?
 
@@ -484,6 +490,8 @@ del matrices, chosen
 #
 # To write a token, a model reads all tokens before it. Then the text is one token longer, and it
 # reads again. What is new in the second reading? Look at one head. We give it 6 vectors, then 7.
+#
+# **Guess:** when the 7th vector comes, what changes in the first 6 rows: outputs, keys, values?
 
 # %%
 D = 5
@@ -504,9 +512,30 @@ for name, old, new in zip(("out", "keys", "values"), six, seven, strict=True):
     print(f"{name:8} {np.abs(new[:6] - old).max():.0e}")
     assert np.allclose(new[:6], old, rtol=0, atol=1e-14), "the first six rows stay as they are"
 
+# %% [markdown] tags=["answer"]
+# Nothing. One thinks of the outputs, because attention mixes all rows. But a row reads only itself
+# and the rows before it. The first six keys, values *and outputs* are what they were.
+
 # %% [markdown]
-# Nothing has changed. The first six keys, values *and outputs* are what they were. Only one row is
-# new, and for it one query is needed. So we keep keys and values and compute the rest row by row:
+# Only one row is new, and for it one query is needed. So we keep keys and values and compute the
+# rest row by row.
+#
+# **Your turn:** the 7th row of the output, from one query and the keys and values of all seven
+# rows. `softmax` is in section 3.
+
+# %%
+from minigpt.learn import gap
+
+
+def your_row(q, k, v):
+    return ...  # q (D,), k (7,D), v (7,D) -> (D,)
+
+
+gap.judge(your_row, x[6] @ w_q, seven[1], seven[2], expected=seven[0][6])
+
+# %% [markdown] tags=["answer"]
+# `softmax(k @ q / math.sqrt(len(q))) @ v`: seven scores, seven shares, one mixture of seven values.
+# No mask is needed: none of the seven keys comes after row 7.
 
 # %%
 def token_by_token(x):
@@ -570,10 +599,13 @@ for causal in True, False:
         assert right, "if the model is causal all keys stay, else none does"
 
 # %% [markdown]
-# Without the mask, only the first layer's keys stay: they are made from a token and its position.
-# From the second layer on, the new token changes every key, the least changed one too. A model in
-# which every position sees both ways cannot have such a cache. (It can where only a fixed first
-# part is seen both ways, as the encoder's text in lesson 32.)
+# Without the mask, only the keys of the first layer stay: each is made from a token and its
+# position, and from nothing else. From the second layer on, the new token changes every key, even
+# the least changed one. So a model in which every position sees all others cannot keep its keys:
+# after the next token all of them would be wrong.
+#
+# (Some models see both ways in one part of the text only, a first part that does not grow. Its keys
+# can be kept. The text of the encoder in lesson 32 is such a part.)
 #
 # There is no backward pass in this lesson. Writing learns nothing; and training needs no cache,
 # because there all tokens are known and all positions are computed at once.
@@ -641,9 +673,10 @@ print(f"positions that restart: error {of_prompt:.0e} in the prompt, {of_rest:.1
 assert of_prompt < 1e-4 and of_rest > 0.5, "right up to the first new token, and wrong after it"
 
 # %% [markdown]
-# With an error like this the token after the prompt is right, because its past was empty. So the
-# check must compare *every position with the model without a cache*, on random
-# weights, cut in more than one way.
+# The first new token is predicted from the prompt. The prompt was read with an empty past, and
+# there positions do start at 0: so this token is right, and the error begins behind it. A check
+# must compare *every position with the model without a cache*, on random weights, cut in more than
+# one way.
 
 # %% [markdown] tags=["deeper"]
 # ## 6. What it saves
@@ -791,14 +824,17 @@ for name, p in (("absolute positions", weights), ("no positions", no_positions))
 
 # %% [markdown]
 # Nothing of the past can be kept. From here on each token costs a whole window again: the right end
-# of the red line.
+# of the red line in the left picture.
 #
-# The row without positions is the more subtle half: the first layer's keys stay,
-# but the second layer's *still* change. They were computed from what the first layer saw, and that
-# included the token that is now removed. **Keys contain what was read before.** So there are two
-# models that one must not confuse. One reads the window afresh: it has never seen the removed
-# token. The other, with relative positions (Su et al. 2021 rotate keys and queries by an angle),
-# drops the oldest entry of its cache and goes on: its other keys still contain what it read there.
+# Now the row without positions. The keys of the first layer stay, but those of the second layer
+# *still* change. Why? They are made from the outputs of the first layer, and these outputs had read
+# the token that is now removed. **Keys contain what was read before.** So there are two ways to go
+# on, and they do not give the same:
+#
+# - The window is read afresh. Then nothing in it has ever seen the removed token.
+# - The oldest entry of the cache is dropped, and all others are kept. This needs relative positions
+#   (Su et al. 2021 rotate keys and queries by an angle). The other keys still contain what they
+#   read in the removed token.
 #
 # (OpenAI's code does not meet the problem: it stops at 1,024 tokens.)
 
