@@ -870,7 +870,8 @@ assert share[True] > 10 * share[False], "the scale keeps the embedding"
 # *proportion*: how much of the stream at the top is still the embedding. In our small model that is
 # 0.4 % without it and a fifth with it. In GPT-2 itself it is less than 1 % even with it, since its
 # embeddings are smaller (0.02 and 0.01). The two models compute the same, but do not learn the
-# same: the gradient of `c_proj` is sqrt(2L) times as large where the weights are divided.
+# same: where the weights are divided by sqrt(2L), the gradient of `c_proj` is sqrt(2L) times as
+# large, by the chain rule.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. In the library

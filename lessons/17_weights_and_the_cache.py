@@ -479,9 +479,9 @@ del matrices, chosen
 # - *Eight rows.* There is eight times as much arithmetic, and as much reading. On our machine the
 #   two numbers now differ less, by a factor of 1.4 to 2.
 #
-# Now compare the lines, in the column of other matrices. Eight rows take about twice as long as one,
-# not eight times as long: a matrix is read once for all eight. So it pays to write eight texts at
-# the same time.
+# Now compare the lines, in the column of other matrices. Eight rows take about twice as long as
+# one, not eight times as long: a matrix is read once for all eight. So it pays to write eight texts
+# at the same time.
 #
 # How can the model write a token *without reading the prompt again*?
 
@@ -682,8 +682,9 @@ assert of_prompt < 1e-4 and of_rest > 0.5, "right up to the first new token, and
 # ## 6. What it saves
 #
 # **Operations.** Count a multiplication and an addition as two. For one token, a block uses each of
-# its 12 C² weights once: 24 C². Its query meets S keys with C numbers in all heads together, and
-# its shares meet S values: 4 S C. The output head needs 2 V C. So the token at position S costs
+# its 12 C² weights once: 24 C². Its query is multiplied with S keys, and all heads together a key
+# has C numbers: 2 S C. Its shares are multiplied with S values: 2 S C more. The output head needs
+# 2 V C. So the token at position S costs
 #
 # $$
 # \text{with the cache: } L\,(24\,C^2 + 4\,S\,C) + 2\,V\,C
@@ -795,10 +796,10 @@ assert 4.6 < by_formula < 4.8, "more than twice as long"
 
 # %% [markdown]
 # Left, with a logarithmic scale: without the cache later tokens cost more. With it the time grows
-# little. At the end of its text this narrow model reads a past of T / (6 C) = 1024 / (6 · 256), two
-# thirds of its blocks. Right: what a reader waits for. The red curve at the right is not measured:
-# it is the sum of what the eight red points at the left give for each token. Twice the text costs
-# 4.7 times as much by the formula, and not 4 times, because of the term 4 S² C.
+# little. This model is narrow: at the end of its text the past is two thirds as large as its
+# blocks, T / (6 C) = 1024 / (6 · 256). Right: what a reader waits for. The red curve at the right
+# is not measured: it is the sum of what the eight red points at the left give for each token. Twice
+# the text costs 4.7 times as much by the formula, and not 4 times, because of the term 4 S² C.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. Where it ends: the window slides
