@@ -4,7 +4,7 @@
 # You will put all models of this book on one map. You will measure who sees whom, twice: once by
 # changing words, and once by a gradient. You will count how many predictions each model learns
 # from, and what an update costs. Then you will read a table in which all of them had the same
-# number of operations and did the same six tasks, look whether it is fair, and decide for each
+# number of operations and did the same six tasks. Is this table fair? Then you decide for each
 # paper's claim: shown here, not shown here, or the opposite.
 #
 # Reading: 25 minutes for the core, 85 minutes for all of it. Running: 2 to 8 seconds. Before it:
@@ -86,7 +86,8 @@ print("pairs (state, word):", {name: int(found.sum()) for name, found in seen.it
 # Ten of the models need no more than this. The others have more than one kind of state:
 #
 # - ELMo has two halves, from the left and from the right;
-# - XLNet has two streams and a drawn order of the words (lesson 31);
+# - XLNet draws an order of the words, and has two streams (lesson 31): *content* sees the words
+#   before it in that order and its own, *query* must predict its own and does not see it;
 # - an encoder-decoder has a source and a text that is written: two kinds of columns.
 
 # %%
@@ -159,24 +160,26 @@ print("three patterns, and what is made of them: all, the left, and a drawn orde
 # %% [markdown] tags=["deeper"]
 # ## 2. The five questions
 #
-# In "what is shared", "table is head" says: one array is the token table and the head. ELMo's two
-# directions share both.
+# Three short forms. "Table is head": one array is the token table and the head (ELMo's two
+# directions share both). "The covered": the words that are covered are predicted. "Left, and the
+# source": the written text sees its own left side, and all of the source.
 #
 # | model | who sees whom | what is covered | what is predicted | what is shared | position |
 # |---|---|---|---|---|---|
 # | ELMo | left; right | nothing | next; previous | both directions | order of reading |
 # | GPT-1, GPT-2, GPT-3 | left | nothing | next | table is head | table |
-# | BERT, RoBERTa | all | words | these (BERT: and pairs) | table is head | table |
-# | SpanBERT | all | spans | these, twice | table is head | table |
-# | XLM | all | words of two languages | these | all languages | table |
-# | ALBERT | all | short stretches | these, and order | **one block** | table |
-# | DistilBERT | all | words | these, and a teacher's answers | table is head | table |
+# | BERT | all | words | the covered; do two texts follow | table is head | table |
+# | RoBERTa | all | words | the covered | table is head | table |
+# | SpanBERT | all | spans | the covered, from inside and from the edges | table is head | table |
+# | XLM | all | words of two languages | the covered | all languages | table |
+# | ALBERT | all | short stretches | the covered; order of two texts | **one block** | table |
+# | DistilBERT | all | words | the covered, and a teacher's answers | table is head | table |
 # | ELECTRA | all | words, filled in again | **is it the text's own word?** | both tables | table |
-# | DeBERTa | all | words | these | table of distances | **distance**, then table |
-# | XLNet | a drawn order | nothing | the last of the order | both streams | distance |
-# | MASS | all; left | a fragment | the fragment | table of both sides is head | table |
-# | BART | all; left | spans, without their length | **the whole text** | as MASS | table |
-# | T5 | all; left | spans, each one sentinel | the spans | as MASS | **distance** |
+# | DeBERTa | all | words | the covered | table of distances | **distance**, then table |
+# | XLNet | a drawn order | nothing | the last words of the order | both streams | distance |
+# | MASS | left, and the source | a fragment | the covered | table of both sides is head | table |
+# | BART | left, and the source | spans, any length | **the whole text** | as MASS | table |
+# | T5 | left, and the source | spans, each one mark | the covered | as MASS | **distance** |
 #
 # Two columns can be checked in the code. Does a model have a table of positions? Is a matrix used
 # more than once?
@@ -241,8 +244,8 @@ assert predictions["gpt1"] == 32 and predictions["electra"] > 40, "a prediction 
 assert predictions["bert"] < 11, "a masked model learns from the covered tokens alone"
 
 # %% [markdown]
-# A prediction is not always worth the same. On average, ELECTRA's yes or no carries at most ln 2 =
-# 0.69 nats, a word of a vocabulary of 400 at most ln 400 = 6.0.
+# A prediction is not always worth the same. One answer "yes" or "no", as in ELECTRA, tells a model
+# at most ln 2 = 0.69 nats on average. One word out of 400 tells it at most ln 400 = 6.0 nats.
 
 # %% [markdown]
 # ## 4. Backward: the same map, drawn by the gradient
@@ -259,6 +262,34 @@ assert predictions["bert"] < 11, "a masked model learns from the covered tokens 
 #
 # With an upstream gradient at one $t$, exactly the keys with $P_{ts} > 0$ get a gradient: row $t$
 # of the mask.
+#
+# That is one mixing. Our models have two blocks, and a state of the second block sees states of the
+# first, which have seen words. Take a *window*: in each block a state sees its own place and the
+# two before it.
+#
+# **Your turn:** `allowed[t, s]` says whether place t sees place s in one block. Which words does
+# each state depend on after two such blocks? The judge changes words, and looks which states move.
+
+# %%
+from minigpt.learn import gap
+
+AGO = np.arange(T)[:, None] - np.arange(T)  # how many places before t is s?
+WINDOW = (AGO >= 0) & (AGO < 3)
+mean_of_three = WINDOW / WINDOW.sum(axis=1, keepdims=True)
+words_as_vectors = np.random.default_rng(5).normal(size=(V, 4))
+
+
+def your_two_blocks(allowed):
+    return ...  # (T,T) boolean
+
+
+two = moved(lambda ids: mean_of_three @ (mean_of_three @ words_as_vectors[ids]), IDS)
+gap.judge(your_two_blocks, WINDOW, expected=two)
+
+# %% [markdown] tags=["answer"]
+# `allowed @ allowed`: for true and false, a product of matrices says "t sees *some* place that sees
+# s". So a window grows with each block. The mask of a GPT does not: the left of the left is the
+# left. That is why one picture of section 1 can stand for two blocks.
 
 # %% [markdown] tags=["deeper"]
 # ### Line by line
@@ -326,9 +357,11 @@ for name in ("gpt1", "gpt2", "bert", "deberta", "albert"):
     assert np.array_equal(by_gradient, seen[name]), "forward and backward draw the same map"
 
 # %% [markdown]
-# **The trap.** Suppose that we go backward from the *loss* of one prediction in place of one hidden
-# state. Then the table gets a gradient from the head too, and the head compares with all words of
-# the vocabulary. Every row is reached, for a GPT as well:
+# **The trap.** Suppose that we do not begin at a hidden state, but at the *loss* of one prediction,
+# that of GPT-1 at place 3.
+#
+# **Guess:** the places 0 to 3 hold four different words. How many of the 40 rows of the token table
+# get a gradient?
 
 # %%
 gpt = FAMILY["gpt1"]
@@ -340,18 +373,44 @@ rows_reached = int((np.abs(gpt.head.grad).max(axis=-1) > 1e-12).sum())
 print(f"one prediction at place 3: {rows_reached} of {V} rows of the table get a gradient")
 assert rows_reached == V, "a tied table is reached through the head, whatever the mask"
 
-# %% [markdown]
-# The gradient is right, and the conclusion "GPT sees the future" would be wrong. A tied parameter
-# has two ways in; a measurement must say which one it means.
+# %% [markdown] tags=["answer"]
+# All 40. Most think of the input, and guess four. But the table is the head too, and the head
+# compares the state with every word of the vocabulary. The gradient is right, and the conclusion
+# "GPT sees the future" would be wrong. A tied parameter is reached in two ways. A measurement must
+# say which one it means.
 
 # %% [markdown]
 # ## 5. Equal operations
 #
-# A map says what a model *can* learn from. Which one learns most? The deeper parts compare them at
-# equal operations. There GPT-1, from one side, predicts more covered words than RoBERTa, from both.
+# A map says what a model *can* learn from. Which one learns most? `benchmarks/family.py` has
+# trained small models of these kinds, all with the same number of multiplications and additions.
 #
-# **The surprise: with five times the operations, RoBERTa overtakes GPT-1.** A table at one budget
-# does not say who wins at another. So look first whether each row was trained to its end.
+# The exam: in held-out stories, 15 % of the tokens are covered. A masked model predicts them from
+# what is left. A GPT predicts the same tokens, each from all that stands before it.
+#
+# **Guess:** GPT-1 sees one side, RoBERTa both. Which of the two predicts more of the covered words?
+
+# %%
+from minigpt.learn import reference
+
+RECORD = reference.recorded("family.json")["rows"]
+LONGER = ", 5 times the operations"
+
+
+def predicted(name, window):
+    """-> (seeds,): the share of these tokens that a model predicts"""
+    rows = [RECORD[key] for key in RECORD if key.startswith(f"{name}, seed ")]
+    return np.array([row[f"told at {window}"] for row in rows if "told at 64" in row])
+
+
+for name in ("gpt1", "roberta"):
+    print(f"{name:8} one budget:", *predicted(name, 64).round(2),
+          "  five times as much:", *predicted(name + LONGER, 64).round(2))
+
+# %% [markdown] tags=["answer"]
+# At this budget GPT-1, in every seed. Most guess RoBERTa, since both sides say more about a word
+# than one. **The surprise: with five times the operations RoBERTa overtakes GPT-1.** A table at one
+# budget does not say who wins at another. So look first whether each row was trained to its end.
 
 # %% [markdown] tags=["deeper"]
 # ### One budget, and five times as much
@@ -363,9 +422,6 @@ assert rows_reached == V, "a tied table is reached through the head, whatever th
 # needs for 1,200 updates of 768 tokens.
 
 # %%
-from minigpt.learn import reference
-
-RECORD = reference.recorded("family.json")["rows"]
 TRAINED = [name for name in FAMILY if f"{name}, seed 0" in RECORD]
 training = {name: RECORD[f"{name}, seed 0"] for name in TRAINED}
 print(f"{'':11}{'updates':>8}{'parameters':>12}{'predictions':>13}{'operations':>12}")
@@ -376,24 +432,18 @@ spent = np.array([row["operations"] for row in training.values()])
 assert spent.max() / spent.min() < 1.01, "all models had as many operations"
 
 # %% [markdown]
-# All have two blocks of width 128 (an encoder-decoder two on each side; a DistilBERT one), and read
-# the same stories. XLM is left out: it needs two languages (lesson 27).
+# All have two blocks of width 128 and read the same stories. (An encoder-decoder has two blocks on
+# each side, a DistilBERT has one, and ELMo has LSTMs.)
+# XLM is left out: it needs two languages (lesson 27).
 #
 # One thing had to be settled first. With windows of 64 tokens from the start, a masked model
 # predicted 8 % of the covered words after 1,600 updates, and with windows of 32 it predicted 53 %
 # (`benchmarks/masked.py`, one seed). So here 30 % of the operations see windows of 32 tokens, and
 # the others windows of 64. BERT began with short texts too (appendix A.2).
 #
-# The exam: in held-out stories, 15 % of the tokens are covered. A masked model predicts them from
-# what is left. A GPT predicts the same tokens, each from all that stands before it.
+# Here is the exam for all of them, in windows of 64 tokens:
 
 # %%
-def predicted(name, window):
-    """-> (seeds,): the share of these tokens that a model predicts"""
-    rows = [RECORD[key] for key in RECORD if key.startswith(f"{name}, seed ")]
-    return np.array([row[f"told at {window}"] for row in rows if "told at 64" in row])
-
-
 exam = {name: predicted(name, 64) for name in TRAINED if training[name]["told at 64"] is not None}
 exam = dict(sorted(exam.items(), key=lambda pair: pair[1].mean()))
 exam_figure, axes = plot.plt.subplots(figsize=(9, 4.5))
@@ -410,12 +460,10 @@ assert max(exam[name].mean() for name in ("albert", "electra", "spanbert")) < 0.
 assert min(exam["gpt1"]) > max(exam["roberta"]), "GPT-1 predicts more words, from one side"
 
 # %% [markdown]
-# ALBERT, SpanBERT and ELECTRA's small generator predict 10 to 21 %. And GPT-1, which sees one side
-# only, predicts more words than RoBERTa, which sees both. Is that the way they learn, or too little
-# training? An intervention decides: the same models with **five times the operations**.
+# ALBERT, SpanBERT and ELECTRA's small generator predict 10 to 21 %. Is that the way they learn, or
+# too little training? An intervention decides: the same models with **five times the operations**.
 
 # %%
-LONGER = ", 5 times the operations"
 longer = {name: predicted(name + LONGER, 64) for name in exam
           if f"{name}{LONGER}, seed 0" in RECORD}
 print(f"{'':11}{'predicted':>11}{'with five times the operations':>32}")
@@ -435,13 +483,12 @@ assert 0.25 < longer["albert"].mean() < 0.5, "ALBERT is on its way"
 assert min(longer["roberta"]) > max(longer["gpt1"]) + 0.03, "now both sides know more than one"
 
 # %% [markdown]
-# It was the training (two seeds each): surely for SpanBERT and ELECTRA; ALBERT, at 29 %, is on its
-# way. So below, the rows of these three speak of models that have hardly begun to learn.
+# It was too little training. SpanBERT and ELECTRA now predict more than 60 %, with both seeds;
+# ALBERT, at 29 %, is on its way. So in the table below, the rows of these three are those of models
+# that have hardly begun to learn.
 #
-# **The surprise: RoBERTa has overtaken GPT-1.** With few operations the left side alone is better,
-# with more of them both sides are. A guess at the reason for GPT-1's early lead: with the same
-# operations it learns from three times as many predictions. A table at one budget does not say who
-# wins at another.
+# And RoBERTa has overtaken GPT-1, as the core has shown. A guess at the reason for GPT-1's early
+# lead: with the same operations it learns from three times as many predictions.
 
 # %% [markdown] tags=["deeper"]
 # ## 6. One table
@@ -637,20 +684,22 @@ for one, other in (("deberta", "roberta"), ("distilbert", "roberta"), ("roberta"
 # %% [markdown] tags=["deeper"]
 # ## 8. What came after
 #
-# The table ends in 2020. This is the line from there to what people run today, and back to where
-# all of them come from. Two names are joined where the right one is the left one, changed.
+# The table ends in 2020. The drawing goes on from there to what people run today, and back to where
+# all of them come from. A line joins two names where the paper of the right one starts from the
+# left one and says what it changed. It has one line for each name, and many have more than one
+# source: LLaMA's paper names GPT-3, PaLM and GPT-Neo.
 
 # %%
 LINES = """
 GPT-1 2018.45 7 Transformer | GPT-2 2019.1 7 GPT-1 | GPT-3 2020.4 7 GPT-2
-InstructGPT 2022.2 7.5 GPT-3 | ChatGPT 2022.95 7.5 InstructGPT | Alpaca 2023.6 7 LLaMA
+InstructGPT 2022.2 7.6 GPT-3 | ChatGPT 2022.95 7.6 InstructGPT | Alpaca 2023.2 6.8 LLaMA
 GPT-NeoX 2022.3 6 GPT-3 | LLaMA 2023.1 6 GPT-NeoX | Mistral 2023.8 6 LLaMA
 Pythia 2023.3 5.4 GPT-NeoX
-BERT 2018.8 4 Transformer | XLM 2019.05 4.8 BERT | SpanBERT 2019.6 4.8 BERT | XLNet 2019.45 5.6 BERT
+BERT 2018.8 4 Transformer | XLM 2019.05 2.9 BERT | SpanBERT 2019.6 5.0 BERT | XLNet 2019.45 5.6 BERT
 RoBERTa 2019.6 4 BERT | ALBERT 2019.75 3.2 BERT | DistilBERT 2019.8 2.5 BERT
-ELECTRA 2020.4 3.2 BERT | DeBERTa 2020.5 4 RoBERTa
+ELECTRA 2020.2 4.5 BERT | DeBERTa 2020.5 4 RoBERTa
 Transformer 2017.45 2 - | MASS 2019.3 1.3 Transformer | BART 2019.8 1.7 Transformer
-T5 2019.8 0.9 Transformer | mT5 2020.8 0.9 T5 | ULMFiT 2018.05 0 - | ELMo 2018.7 0 ULMFiT
+T5 2019.8 0.9 Transformer | mT5 2020.8 0.9 T5 | ULMFiT 2018.05 -0.2 - | ELMo 2018.15 0.6 -
 """  # name, year, height in the drawing, what it is a change of
 BORN, HEIGHT, PARENTS = {}, {}, {}
 for line in LINES.strip().replace("\n", " | ").split(" | "):
@@ -669,16 +718,16 @@ for name, parent in PARENTS.items():
 for name, year in BORN.items():
     axes.text(year, HEIGHT[name], name, ha="center", va="center", fontsize=12,
               bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "tab:blue"})
-axes.set(xlim=(2016.8, 2024.4), ylim=(-0.7, 8.2), xlabel="year")
-axes.set_yticks([7, 6, 4, 1.5, 0],
+axes.set(xlim=(2016.8, 2024.4), ylim=(-0.9, 8.2), xlabel="year")
+axes.set_yticks([7, 6, 4, 1.5, 0.2],
                 ["decoders", "open decoders", "both sides", "two stacks", "recurrent"])
 axes.grid(axis="y", visible=False)
 plot.save(line_figure, "34_lines.png")
 
 # %% [markdown]
 # LLaMA, Mistral and GPT-NeoX are models of this library too. Whom do their states see? LLaMA and
-# GPT-NeoX see the left, as GPT-2 does. A Mistral sees a *window*: here each block lets a state see
-# its own word and the two before it. But the drawing has more than three words in a row. Why?
+# GPT-NeoX see the left, as GPT-2 does. A Mistral sees a *window*, that of section 4: here each of
+# its two blocks lets a state see its own place and the two before it.
 
 # %%
 SMALL |= {"n_kv_head": 1, "n_inner": 32, "sliding_window": 3, "rotary_share": 0.5}
@@ -686,13 +735,13 @@ later = {name: small(name) for name in AFTER}
 for name, model in later.items():
     seen[name] = moved(lambda ids, m=model: m.hidden(ids, grad=False)[0], IDS)
     print(f"{name:9} the last state moves with", int(seen[name][-1].sum()), "words")
-distance = np.arange(T)[:, None] - np.arange(T)
 assert all(np.array_equal(seen[name], left) for name in ("gpt_neox", "llama")), "the left"
-assert np.array_equal(seen["mistral"], left & (distance <= 2 * 2)), "two blocks, two words each"
+assert np.array_equal(seen["mistral"], WINDOW @ WINDOW), "two blocks, two words each"
 
 # %% [markdown]
-# The second block reads states that have seen two words further back. So with L blocks and a
-# window of W a state depends on L (W - 1) words before its own. Lesson 36 takes these models apart.
+# Five words, and not three: the second block reads states that have seen two words further back. So
+# with L blocks and a window of W, a state depends on its own word and L (W - 1) before it.
+# Lesson 36 takes these models apart.
 #
 # The other names that you will meet, one line each. "Not published" means that there is no paper
 # that says what the model is made of.
@@ -725,9 +774,10 @@ assert np.array_equal(seen["mistral"], left & (distance <= 2 * 2)), "two blocks,
 # - "DistilBERT: from 180 to 110 million": from 110 to 66 (lesson 28).
 # - "ALBERT is a fast BERT": it has fewer numbers, and computes as many blocks (lesson 28).
 # - "ELECTRA is a GAN": its generator is trained to be right (lesson 29).
-# - "A GPT hides the future by masked language modelling", "positions are for models that see both
-#   sides", "BERT becomes worse with more data": lesson 26. "The Nepali table shows what TLM does":
-#   lesson 27.
+# - "A GPT hides the future by masked language modelling": it hides it by the mask of attention.
+#   "Positions are for models that see both sides": a GPT has them too. "BERT becomes worse with
+#   more data": its paper has no such result (lesson 26).
+# - "XLM's Nepali table shows what its pairs of translations do": it does not (lesson 27).
 # - "Encoder-only, decoder-only, encoder-decoder" are masks and a second stack, as section 1 shows.
 #   The block is the same in all three, but for the decoder's attention to the source.
 # - Every relative differs from its paper in more than its size: *What is left out*, in lessons 25
@@ -741,7 +791,8 @@ assert np.array_equal(seen["mistral"], left & (distance <= 2 * 2)), "two blocks,
 #   drawn order.
 # - A gradient goes back the way that the values came: put one at a single state, and the words that
 #   it reaches are those that the state sees.
-# - A tied table has two ways in, as input and as head: a measurement must say which one it means.
+# - A gradient reaches a tied table in two ways, as input and as head: a measurement must say which
+#   one it means.
 
 # %% [markdown]
 # ## 11. Exercises
