@@ -97,7 +97,6 @@ width = FAMILY["elmo"].config.n_embd
 elmo_states = last_states("elmo")
 seen["elmo, left half"] = moved(lambda ids: elmo_states(ids)[..., :width], IDS)
 seen["elmo, right half"] = moved(lambda ids: elmo_states(ids)[..., width:], IDS)
-
 DRAWN = np.random.default_rng(7).permutation(T)  # the order in which XLNet's words come
 RANK = DRAWN.argsort()
 content_mask = (RANK <= RANK[:, None])[None, None]
@@ -108,9 +107,6 @@ seen["xlnet, content"] = moved(
 seen["xlnet, query"] = moved(
     lambda ids: xlnet.states_for_words(ids, None, False, mask=content_mask,
                                        query_mask=query_mask)[0], IDS)
-print("XLNet's words in the drawn order:", *DRAWN)
-
-# %%
 for name in ("mass", "bart", "t5"):
     model = FAMILY[name]
     of_source = moved(lambda ids, m=model: m.hidden(IDS, grad=False, source=ids)[0], IDS)

@@ -354,9 +354,9 @@ assert len(all_ways) == 11 and all_ways[0] == ["low", "est"], "the likeliest of 
 # So `lowe` is the best way to place 4. At the end we go back from the last place: which piece was
 # the last one of the best way? And before it?
 #
-# **Your turn:** write this step for any place. For each arrow that leads to the place, you are given
-# the probability of the best way to its begin, and that of its piece. What is the probability of
-# the best way to the place? Tried at place 4, with `lowe` and `e`; the judge lists all ways.
+# **Your turn:** write this step for any place. For each arrow that leads to the place, you are
+# given the probability of the best way to its begin, and that of its piece. What is the probability
+# of the best way to the place? Tried at place 4, with `lowe` and `e`; the judge lists all ways.
 
 # %%
 from minigpt.learn import gap
