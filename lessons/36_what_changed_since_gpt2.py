@@ -76,20 +76,21 @@ assert np.abs(by_rms - by_layernorm).max() < 1e-4, "the same without a mean"
 assert np.abs(shifted - by_rms).max() > 0.5, "RMSNorm sees a mean, LayerNorm does not"
 
 # %% [markdown]
-# It is cheaper (one mean less, in both passes), and the mean can be learnt away. Its backward is an
-# exercise of lesson 06.
+# RMSNorm is cheaper: one mean less, in both passes. And if a mean does harm, the layers before can
+# learn to write vectors whose mean is 0. Lesson 06 has its forward pass, and its backward pass as
+# an exercise.
 
 # %% [markdown]
 # ## 3. Positions that turn
 #
 # GPT-2 adds a row of a table to each word, once, at the bottom. Two things are unsatisfying. A
-# table has an end: place 1,024 has no row. And what matters to attention is *how far* a key is from
-# a query, but the table knows places, and no distances.
+# table has an end: place 1,024 has no row. And to attention it often matters *how far* a key is
+# from a query, but the table has places, and no distances.
 #
 # The idea of *rotary positions*: take two numbers of a query as an arrow in the plane, and turn it
-# by an angle that grows with its place. Do the same with the key. The product of two arrows depends
-# on the angle *between* them. If both turn with their place, the angle between them changes with
-# the distance of the places, and with nothing else.
+# by an angle that grows with its place. Do the same with the key. The dot product of two arrows is
+# made of their lengths and the angle *between* them. Turning changes no length. And if both turn
+# with their place, the angle between them changes with the distance of the places only.
 #
 # A query (1, 0), a key (1, 0), and 30 degrees for each place:
 
@@ -100,7 +101,7 @@ def turned(pair, degrees):
     return np.array([a * c - b * s, a * s + b * c])
 
 
-print("query at, key at: their product")
+print("query at, key at: their dot product")
 for query_at, key_at in ((1, 0), (4, 3), (101, 100), (4, 1), (104, 101)):
     product = turned((1, 0), 30 * query_at) @ turned((1, 0), 30 * key_at)
     print(f"{query_at:8}, {key_at:6}: {product:7.4f}")
@@ -134,7 +135,8 @@ print(f"a full turn: {2 * np.pi / steps[0]:.1f} places for the first pair, "
 assert 6 < 2 * np.pi / steps[0] < 7 and 2 * np.pi / steps[-1] > 40_000, "from short to long waves"
 
 # %% [markdown]
-# Quick pairs tell near distances apart, slow pairs far ones, like the hands of a clock.
+# It is as with the hands of a clock: the quick pairs show small distances exactly, and begin again
+# after each full turn; the slow pairs show large distances.
 #
 # Does it hold for a whole model? We move a text by 7 places and look at the states. GPT-2's change,
 # LLaMA's do not:
@@ -150,8 +152,28 @@ for name, model in (("GPT-2", gpt2), ("LLaMA", llama)):
 # %% [markdown]
 # ### Backward: turn back
 #
-# One pair (a, b) and an angle with cosine c and sine s. Forward, one line each; backward in
-# reverse:
+# One pair (a, b) and an angle with cosine c and sine s. Forward: out_a = a c - b s, and
+# out_b = a s + b c.
+#
+# **Your turn:** dout_a and dout_b are the upstream gradients of the two. Write the gradient of a.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+a, b, c, s, dout_a, dout_b = np.random.default_rng(2).normal(size=(6, 5))
+
+
+def your_da(dout_a, dout_b, c, s):
+    return ...  # out_a = a * c - b * s, and out_b = a * s + b * c
+
+
+true = numeric(lambda a: np.stack([a * c - b * s, a * s + b * c]), a, np.stack([dout_a, dout_b]))
+gap.judge(your_da, dout_a, dout_b, c, s, expected=true)
+
+# %% [markdown] tags=["answer"]
+# `dout_a * c + dout_b * s`: a is used in both lines, so two parts add up. Compare with the line of
+# out_a: only a sign differs.
 
 # %%
 from minigpt.learn import lines
@@ -247,7 +269,7 @@ for step in range(150):
     loss, loss_cache = small.loss(*windows(step))
     small.loss_backward(loss_cache)
     optimizer.step(5e-3 * min(1, (step + 1) / 15), 1.0)
-print(f"150 updates: a loss of {float(loss):.2f}; {np.log(text.vocab_size):.2f} is guessing")
+print(f"the last of 150 updates: a loss of {float(loss):.2f}; guessing: {np.log(text.vocab_size):.2f}")
 
 # %%
 def loss_with(pairing, frequencies):
@@ -273,8 +295,9 @@ assert found["neighbours"] > found["as it was trained"] + 0.05, "the wrong pairs
 assert found["neighbours"] < np.log(text.vocab_size) - 1, "but it is far from nonsense"
 
 # %% [markdown]
-# With the wrong pairs the loss is higher, and far below guessing: such a model looks "a bit weak".
-# So, with the weights of another program, compare numbers and not impressions (lesson 17).
+# With the wrong pairs the loss is nearly that of a model whose pairs do not turn at all: what its
+# positions say is lost. But it is far below guessing, so such a model only looks "a bit weak". With
+# the weights of another program, compare numbers and not impressions (lesson 17).
 
 # %% [markdown] tags=["deeper"]
 # ## 5. The MLP with a gate
@@ -407,8 +430,11 @@ assert reach == {1: 4, 2: 7, 3: 10}, "L (W - 1) words back, and its own"
 # ## 8. What does each change do?
 #
 # `benchmarks/since_gpt2.py` trains GPT-2 with two blocks on our stories, and then models with one
-# change each, with as many numbers in their blocks (the two heads of keys have fewer), the same
-# texts and 400 updates. Three seeds.
+# change each. They have as many numbers in their blocks (only the two heads of keys have fewer),
+# the same texts, 400 updates, one learning rate for all, and three seeds. The last two rows have
+# all changes together.
+#
+# **Guess:** which of the changes make the loss higher?
 
 # %%
 from minigpt.learn import reference
@@ -436,22 +462,26 @@ for change in ("two heads of keys", "no biases"):
 assert np.abs(LOSS["RMSNorm"] - LOSS["GPT-2"]).max() < 0.02, "the norm hardly matters"
 assert (LOSS["all, with the window"] < LOSS["all but the window"] - 0.05).all(), "the best is all"
 
-# %% [markdown]
+# %% [markdown] tags=["answer"]
+# Two: the two heads of keys, and no biases. Most guess none, since today's models have them all.
+# But not every change was made for the loss.
+#
 # - **Positions that turn help most**: 0.13 nats. **The gate** gives 0.11. (Its function is SiLU,
 #   GPT-2's is GELU: this run changes both at once.)
 # - **RMSNorm** makes hardly a difference. It was never meant to: it is cheaper.
-# - **Two heads of keys and no biases cost** a little. The first makes the cache three times less,
-#   and the model has 11 % fewer numbers in its blocks. Both are bought for another reason than the
-#   loss. In large models the loss of biases is said to be nothing; here it can be seen.
-# - **The window helps**, in a world whose stories depend on the last sentences. That is a fact
-#   about our stories. It is no law.
+# - **Two heads of keys and no biases cost** a little. The first makes the cache three times
+#   smaller, and the model has 11 % fewer numbers in its blocks. We have not tried how the cost of
+#   either changes in larger models.
+# - **The window helps** here. A guess at the reason: our stories depend on their last sentences.
+# - **The gains do not add up.** All but the window together (0.657) are not better than positions
+#   that turn alone (0.650).
 
 # %% [markdown] tags=["deeper"]
 # ### Texts that are longer than any in training
 #
-# The models were trained on 64 places. A table
-# has no row for place 65. Positions that turn have an angle for each place; but these angles were
-# never seen. The loss in each stretch of 64 places of a text of 256:
+# The models were trained on 64 places. A table has no trained row for place 65. Positions that turn
+# have an angle for each place, also for those that training never had. Is that enough? The loss in
+# each stretch of 64 places of a text of 256:
 
 # %%
 LONGER = [name for name in CHANGES if "by place" in RECORD[f"{name}, seed 0"]]
@@ -471,17 +501,20 @@ assert (window < window[0] + 0.05).all(), "with a window nothing breaks"
 
 # %% [markdown]
 # **Worth remembering: positions that turn do not carry over to longer texts by themselves.** The
-# loss rises from 0.65 to 1.8, although every angle exists. The distances are new: no query in
-# training met a key 100 places back. To turn four times more slowly (`linear`) keeps all angles
-# within those of training, and is far worse at first: near distances look different now. The papers
-# that do so train a little further. **With a window** no distance is ever larger than 15. The same
-# model reads texts of four times the length, and its loss even falls, as it has read more of the
-# story.
+# loss rises from 0.65 to 1.8. The distances are new: no query in training met a key 100 places
+# back. **The control is the window**: *all, with the window* differs from *all but the window* only
+# in that no distance is larger than 15, at any place. The one reads texts of four times the length,
+# and its loss even falls (a guess: it has read more of the story). The other breaks.
+#
+# To turn four times more slowly (`linear`) keeps all angles within those of training. Without more
+# training it is worse everywhere; we guess that near distances look different now. Chen et al. 2023
+# (arXiv 2306.15595) do the same with LLaMA, and train a little further.
 
 # %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
 #
-# - "RoPE extrapolates to longer texts": see the table above; the paper does not claim it.
+# - "RoPE extrapolates to longer texts": see the table of section 8. The abstract of the paper names
+#   a "flexibility of sequence length"; that is a property of the formula, not a measured loss.
 # - **Llama 3.1** slows the long waves only, by a factor of 8, and keeps the short ones
 #   (`rope_scaling` of type `llama3`; the library's `rotary.frequencies` has it). So near distances
 #   look as in training.
@@ -500,7 +533,7 @@ assert (window < window[0] + 0.05).all(), "with a window nothing breaks"
 # - Rotary positions turn queries and keys by an angle that grows with their place, so a score
 #   depends on the distance alone; backward, the gradient is turned back.
 # - In our runs positions that turn and the gate lower the loss; shared keys and missing biases cost
-#   a little, and are bought for another reason.
+#   a little, and were made for another reason.
 
 # %% [markdown]
 # ## 11. Exercises
