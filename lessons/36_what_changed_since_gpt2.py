@@ -269,7 +269,7 @@ for step in range(150):
     loss, loss_cache = small.loss(*windows(step))
     small.loss_backward(loss_cache)
     optimizer.step(5e-3 * min(1, (step + 1) / 15), 1.0)
-print(f"the last of 150 updates: a loss of {float(loss):.2f}; guessing: {np.log(text.vocab_size):.2f}")
+print(f"update 150: a loss of {float(loss):.2f}; guessing: {np.log(text.vocab_size):.2f}")
 
 # %%
 def loss_with(pairing, frequencies):
