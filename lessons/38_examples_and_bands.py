@@ -2,9 +2,9 @@
 # # Lesson 38: GPT-3: examples in the prompt, and bands
 #
 # You will show a model examples of a task, and see its accuracy rise from a third to nearly 100 %.
-# Then you will show it *wrong* examples, and nothing changes. You will train another model for
-# which the examples decide everything. And you will find which of its layers can do with a short
-# view, as every second layer of GPT-3 does, and which one cannot.
+# Is it the examples that taught it? A control will decide. You will train another model for which
+# the examples decide everything. And you will find in which of its layers a short view is enough,
+# such as every second layer of GPT-3 has, and in which it is not.
 #
 # Reading: 25 minutes for the core, 60 minutes for all of it. Running: 50 to 150 seconds. Before it:
 # lessons 16 and 19.
@@ -172,8 +172,8 @@ plot.save(shots_figure, "38_shots.png")
 
 # %% [markdown]
 # Without an example a third is right: three kinds of answers are possible, and the prompt does not
-# say which is wanted. One example brings nearly all. It looks as if the model had learned a task
-# from one example.
+# say which is wanted. With one example nearly all are right. It looks as if the model had learned a
+# task from one example.
 
 # %% [markdown]
 # ## 3. The control: wrong examples
@@ -181,11 +181,9 @@ plot.save(shots_figure, "38_shots.png")
 # If the model learns what a thing is from the examples, wrong examples must hurt. We keep the
 # things and the questions, and change what stands behind the `=`:
 #
-# - **wrong**: another value of the same kind (of eight, the right one never comes);
+# - **wrong**: another of the eight values of the same kind, never the right one;
 # - **any kind**: a value drawn from all 24;
-# - **other kind**: the true values of the next kind: places in place of colours.
-#
-# **Guess first**: which of the three hurts, and how much?
+# - **other kind**: the true values of the next kind: places where colours are wanted.
 
 # %%
 ALL_VALUES = sum(KINDS.values(), [])
@@ -211,6 +209,11 @@ CONTROLS = {"right": right_examples, "wrong": wrong_examples, "any kind": any_ex
 for name, examples in CONTROLS.items():
     print(f"{name:11}", ", ".join(f"{thing} = {value}" for thing, value in examples(0)[:4]))
 
+# %% [markdown]
+# A right answer is still the true value of the thing that is tested.
+#
+# **Guess:** which of the three changes lowers the accuracy?
+
 # %%
 answered = {"right": RIGHT_SHOWN}
 for name in list(CONTROLS)[1:]:
@@ -225,23 +228,16 @@ assert (answered["wrong"][:, 1:] > 0.8).all(), "wrong examples do as well"
 assert (answered["other kind"][:, 1:] < 0.2).all(), "examples of another kind: other answers"
 assert (answered["any kind"][:, 3] < answered["wrong"][:, 3] - 0.2).all(), "the kind matters"
 
-# %% [markdown]
-# **Not one example has to be right.** The examples do not tell the model what a thing is: that is
-# in its weights. They tell *which of the known lists this is*, and a wrong colour says "colours" as
-# well as a right one. Where 4 or 16 examples do not agree on a kind, they are of no use. (A single
-# one agrees with itself: whether it is of the right kind is luck.) Where they agree on another
-# kind, the model answers with that. So "the accuracy rises with the number of examples" does not
-# show that anything was learned from them.
-
-# %% [markdown] tags=["deeper"]
-# ### In large models, and what the interval does not say
+# %% [markdown] tags=["answer"]
+# *Any kind* and *other kind* do. Most guess *wrong* first; but the wrong examples are as good as
+# the right ones. **Not one example has to be right.** The examples do not teach the model what a
+# thing is: that is in its weights. They show *which of the known lists this is*, and a wrong colour
+# says "colours" as well as a right one.
 #
-# An interval of `--shots` is about the questions. It does not know that other examples may give
-# another accuracy: the examples are always the first ones of the file. Shuffle the file to see it.
-#
-# Min et al. found this with large models, GPT-3 among them: random labels in the examples hardly
-# hurt on most of their tasks. What mattered: which labels there are, what the inputs look like, and
-# the form. (Their tasks are those that training texts are full of.)
+# Where 4 or 16 examples do not agree on a kind, they are of no use. (A single one agrees with
+# itself: whether it is of the right kind is chance.) Where they agree on another kind, the model
+# answers with that. So "the accuracy rises with the number of examples" does not show that anything
+# was learned from them.
 
 # %% [markdown]
 # ## 4. GPT-3's bands
@@ -254,6 +250,30 @@ assert (answered["any kind"][:, 3] < answered["wrong"][:, 3] - 0.2).all(), "the 
 # $$
 # \frac{\partial L}{\partial k_j} = \sum_{i=j}^{j+w-1} \frac{\partial L}{\partial s_{ij}} \, q_i
 # $$
+#
+# **Your turn:** ds (T,T) has the gradient of s_ij in row i and column j, and 0 outside the band.
+# Write the gradients of all keys at once, (T,D).
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+some_q, some_k = np.random.default_rng(6).normal(size=(2, 6, 3))
+ago = np.arange(6)[:, None] - np.arange(6)  # query minus key
+in_band = (ago >= 0) & (ago < 3)
+some_ds = np.where(in_band, np.random.default_rng(7).normal(size=(6, 6)), 0)
+
+
+def your_dk(ds, q):
+    return ...
+
+
+true = numeric(lambda k: np.where(in_band, some_q @ k.T, 0), some_k, some_ds)
+gap.judge(your_dk, some_ds, some_q, expected=true)
+
+# %% [markdown] tags=["answer"]
+# `ds.T @ q`: the sum runs over the queries i, which are the rows of ds. This product works
+# with all T² entries of ds, and most are 0. The deeper part computes only those of the band.
 
 # %% [markdown] tags=["deeper"]
 # ### How far a band reaches
@@ -295,7 +315,8 @@ assert np.array_equal(np.sum(rows, axis=1), [4, 7, 10, 13, 16, 24]), "n (w - 1) 
 # of w, and the whole text after a dense layer.
 #
 # What is it good for? Of each query only w scores are needed, not T: T w in place of T² / 2. Below
-# is the pass that computes only these, and its backward. `at` says which keys a query sees.
+# is a forward pass that computes only these, and its backward pass. `at` (T,w) holds the numbers of
+# the keys that a query sees.
 
 # %%
 def near_scores(q, k, at):
@@ -363,7 +384,7 @@ for bands in ((4, 4), (4, None)):
     assert moved == (12 if None in bands else 7), "as in the picture"
 
 # %% [markdown] tags=["deeper"]
-# ## 5. Which layer can do with a band?
+# ## 5. For which layer is a band enough?
 #
 # Lesson 19 has found how its two layers read the examples. In layer 1 each label copies the symbol
 # *one place before* it. In layer 2 a symbol looks for the labels of equal symbols, *anywhere* in
@@ -394,7 +415,7 @@ def mappings(rng, n):
 print("a text:", mappings(np.random.default_rng(0), 1)[0])
 
 # %%
-def train_pairs(bands, seed, updates=1250, look=None):
+def train_pairs(bands, seed, updates=1000, look=None):
     """look(model, updates done): called after each update"""
     config = GPT2Config(vocab_size=SYMBOLS + 2, n_positions=2 * PAIRS, n_embd=32, n_head=1,
                         n_layer=len(bands), initializer_range=0.08, **NO_DROPOUT)
@@ -485,18 +506,18 @@ for name in FOUR[2:]:
 assert RECORDED["band, band"]["near"].min() > RECORDED["band, band"]["far"].max() + 0.2, "in reach"
 
 # %% [markdown]
-# **Not how many layers are dense counts, but which.** *Band, dense* and *dense, band* compute as
-# many scores, and one of them learns: the copy must come before the search. (For *dense, band* no
-# bound says that it must fail. In 1,000 updates it did, with all seeds.) *Band, band* knows symbols
-# that are near, and guesses at those that are far.
+# **It matters which layer is dense, and not only how many.** *Band, dense* and *dense, band*
+# compute as many scores, and one of them learns: the copy must come before the search. (For *dense,
+# band* no bound says that it must fail. In 1,000 updates it did, with all seeds.) *Band, band*
+# knows symbols that are near, and guesses at those that are far.
 #
 # **And a surprise**: with the band the model learns *sooner* than without, with each seed. With one
 # of them *dense, dense* had not learned even after 4,000 updates (lesson 19's record). A guess: the
 # band leaves fewer wrong places from which to copy.
 #
-# In GPT-3 with its 96 layers each dense layer, but perhaps the first, has layers before it that can
+# GPT-3 has 96 layers, so each dense layer, but perhaps the first, has layers before it that can
 # copy. That they *can* does not say that they learn to: one run with four layers, *dense, band,
-# dense, band*, was at 62 % after 1,000 updates. Whether it needs longer is not measured.
+# dense, band*, was at 62 % after 1,000 updates. Whether it needs more updates is not measured.
 
 # %% [markdown] tags=["deeper"]
 # ## 6. Wrong examples again
@@ -533,12 +554,14 @@ print("three seeds each")
 
 # %% [markdown]
 # **The same rising curve, and two causes.** With right examples both models improve. Wrong examples
-# part them: the left model is as good as before, the right one does what the examples say. A curve
-# over the number of examples cannot tell the two; its control can.
+# show the difference: the left model is as good as before, the right one does what the examples
+# say. A curve over the number of examples cannot distinguish the two causes; its control can.
 #
-# Large models do both. GPT-3 hardly minds random labels on common tasks (section 3). Wei et al.
-# (2023, arXiv 2303.03846) show that the largest models follow labels that are all exchanged, and
-# smaller ones much less.
+# Large models do both. Min et al. gave random labels in the examples to large models, GPT-3 among
+# them: on most of their tasks this hardly hurt. What mattered was which labels there are, what the
+# inputs look like, and the form. A guess at the reason: training texts are full of such tasks, so
+# the model knows them. Wei et al. (2023, arXiv 2303.03846) exchanged all labels: the largest models
+# follow them, smaller ones much less.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. Paper and code
@@ -549,9 +572,10 @@ print("three seeds each")
 #   more tokens back (lesson 17).
 # - Mistral has a window in *all* layers (lesson 36). That is *band, band*: with many layers and a
 #   wide window it reaches far, in steps.
-# - **Examples of `--shots`** are the first records of the file, the same for each question. The
-#   paper draws new ones from the training set for each question (section 2.4), 10 to 100 of them,
-#   as many as the context holds.
+# - **Examples of `--shots`** are the first records of the file, the same for each question. Its
+#   interval is about the questions: it does not say how the accuracy changes with other examples.
+#   Shuffle the file to see it. The paper draws new ones from the training set for each question
+#   (section 2.4), 10 to 100 of them, as many as the context holds.
 # - **What is left out.** Size: the paper's claim is that larger models gain more from examples. Our
 #   models are of one size, and each of our two worlds was made so that one explanation is true.
 #
@@ -560,7 +584,7 @@ print("three seeds each")
 # | more examples, better answers | shown |
 # | so the model learns the task from the examples | **not shown** by that: wrong ones do as well |
 # | a model can learn a new task from its prompt | shown, by the same control |
-# | every second layer can do with a band | shown for two layers, if the dense one is the second |
+# | a band is enough in every second layer | shown for two layers, if the dense one is the second |
 
 # %% [markdown]
 # ## 8. To keep

@@ -206,7 +206,7 @@ def _banded_plots(rows: dict) -> list[Plot]:
     columns = {"after 15 examples": "after 15", "the equal symbol is far back": "far"}
     shares = {told: _of_bands(rows, key, 100) for told, key in columns.items()}
     axis = "% right (mean, lowest and highest of three seeds)"
-    return [figures.rows("Which layer can do with a band?", shares, axis, line=50, line_text="a guess", start=40)]
+    return [figures.rows("For which layer is a band enough?", shares, axis, line=50, line_text="a guess", start=40)]
 
 
 def _of_bands(rows: dict, key: str, times: int) -> dict[str, Point]:
