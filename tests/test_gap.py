@@ -57,3 +57,5 @@ def test_numbers_and_masks_are_compared_too(capsys):
     capsys.readouterr()
     assert gap.judge(lambda n: n + n, 12, expected=144) == gap.NOT_YET
     assert capsys.readouterr().out == "<lambda>: not yet\n  yours 24, expected 144\n"
+    assert gap.judge(lambda n: np.ones(n), 2, expected=2) == gap.NOT_YET
+    assert "It has shape (2,), expected ()." in capsys.readouterr().out

@@ -65,6 +65,6 @@ def _compared(name: str, given: Array, expected: Array, known: dict[str, Array])
         index = ", ".join(map(str, result.index))
         place = f"at [{index}]: " if index else ""
         why.append(f"{place}yours {result.analytic:.6g}, expected {result.numeric:.6g}")
-    if result.diagnosis and expected.ndim:  # of a single number every wrong one is a factor of the right one
+    if result.diagnosis and (expected.ndim or given.ndim):  # of two numbers each is a factor of the other
         why.append(result.diagnosis)
     return NOT_YET, why
