@@ -47,6 +47,7 @@ print(f"one run for each of GPT-1's 116,534,784 parameters, a second each: {year
 assert 3.6 < years < 3.8, "116,534,784 seconds are 3.7 years"
 
 # %% [markdown]
+# (The exact slope is 6. We see 6.009, because w has moved by 0.001, which is small but not zero.)
 # This works for every function, but it needs one run of the model *for each parameter*: with one
 # second for a run, 3.7 years for a single update of GPT-1. **Backpropagation** finds all 116
 # million derivatives with the work of about two more runs (lesson 01 counts the multiplications).
@@ -97,8 +98,9 @@ plot.save(graph.figure, "00_graph.png")
 #   = 2e \cdot 1 \cdot 1 \cdot x = 2 \cdot 1 \cdot 1 \cdot 3 = 6
 # $$
 #
-# We multiply from the left, so each product is again the gradient of a value: 2 is `de`, then `ds`,
-# then `dh`; and 2 times 3 is `dw`. Each box needs two things for its step:
+# We multiply from the left, so after each factor the product is the gradient of one value: 2 is
+# `de`, 2 · 1 is `ds`, 2 · 1 · 1 is `dh`, and 2 · 1 · 1 · 3 is `dw`. Each box needs two things for
+# its step:
 #
 # - the **upstream gradient**: the gradient of its output, which the next box has computed;
 # - the **local gradient**: the derivative of its own output with respect to its own input.
@@ -265,13 +267,34 @@ assert np.allclose(v.out.sum(axis=-1), 1), "each row of probabilities has the su
 # comment, is the forward line to which they belong. Three rules:
 #
 # - The gradient of a value has the shape of that value: each of its numbers has one derivative.
-# - z divides a whole row, so it is used C times: `dz` is a sum along the row.
+# - z divides a whole row, so it is used C times: `dz` is a sum along the row. (The local gradient
+#   of e / z with respect to z is -e / z², and with respect to e it is 1 / z.)
 # - e is used twice, in `e / z` and in `e.sum(...)`: `de` is the sum of two paths.
 #
 # `lines.check` draws a random `dout`, runs both passes, and compares *every* gradient in the
 # backward pass with finite differences: it moves each number a little, runs the forward pass
 # again, and looks how much the result has changed (section 6). An error below 1e-7 of the largest
 # entry is called `happy`.
+#
+# **Your turn:** write the gradient of z, from the second rule. z has the shape (T, 1).
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+dout_here = np.random.default_rng(5).normal(size=(T, C))
+
+
+def your_dz(dout, e, z):
+    return ...  # out = e / z
+
+
+true_dz = numeric(lambda z: v.e / z, v.z, dout_here)  # each z is moved a little
+gap.judge(your_dz, dout_here, v.e, v.z, expected=true_dz)
+
+# %% [markdown] tags=["answer"]
+# `-(dout * e / z**2).sum(axis=-1, keepdims=True)`: upstream times local gradient at each place of
+# the row, and then the sum over the C places. `keepdims` keeps the shape (T, 1).
 
 # %%
 def softmax_lines_backward(dout, v):
@@ -308,9 +331,13 @@ verdicts = {result.name: result.word for result in one_path_results}
 assert verdicts == {"de": "wrong", "dx": "wrong"}, "de lacks its second path"
 
 # %% [markdown]
+# The hint gives two descriptions of one mistake. What is missing is `dz`, and `dz` is the same
+# number for a whole row. And it is the part of `de` that comes from the line of z.
+
+# %% [markdown]
 # ## 4. Why a cache exists
 #
-# The last line of each table says which values of the forward pass the backward pass has read: e
+# The last line of the table says which values of the forward pass the backward pass has read: e
 # and z. They were computed in the forward pass, which has finished. The gradient is computed
 # *later*, when the rest of the model has run. Between the two, **e and z must be stored
 # somewhere**.
@@ -354,7 +381,8 @@ assert np.allclose(dx_cache.sum(axis=-1), 0), "the same number added to all scor
 #
 # **1. Store nothing, and compute everything again.** GPT-1 has 12 *blocks*: equal groups of
 # operations, one after the other. For the values inside block 12 we need its input, so we run
-# blocks 1 to 11 again; then blocks 1 to 10 for block 11, and so on.
+# blocks 1 to 11 again; then blocks 1 to 10 for block 11, and so on. (And each block runs once more
+# itself, for the values inside it. We do not count these 12 runs.)
 
 # %%
 again = sum(range(12))
@@ -452,7 +480,8 @@ for name, gradient in zip(("dx", "dg"), gained_backward(dout, gained_cache), str
 # ## 5. Collapse: the Jacobian, which is never built
 #
 # Line by line, the backward pass reads e and z. With a pencil we can do better. Take one row,
-# substitute each backward line into the next one, and write p for `out`, so that $e_i / z = p_i$:
+# substitute each backward line into the next one (the sum with its minus is `dz`), and write p for
+# `out`, so that $e_i / z = p_i$:
 #
 # $$
 # \mathrm{dx}_j = e_j \, \mathrm{de}_j
@@ -681,12 +710,12 @@ assert 1e-6 < best["float64, central"][0] < 1e-4, "the best eps is near 1e-5"
 # (as $\epsilon$ for the forward difference). Then the rounding error grows, as $1 / \epsilon$.
 # The best $\epsilon$ lies near the place where both errors are equal. If we leave out constant
 # factors, $\epsilon^2 = 10^{-16} / \epsilon$, so $\epsilon^3 = 10^{-16}$ and $\epsilon$ is near
-# $5 \cdot 10^{-6}$. We take $10^{-5}$. In float32 the whole V stands so high that no $\epsilon$
-# reaches the green area. That is why every check in this book runs in float64, even for a model
-# that trains in float32.
+# $5 \cdot 10^{-6}$. We take $10^{-5}$. In float32 the whole V is so high that no $\epsilon$
+# reaches the green area. That is why every gradient check in this book runs in float64, even for a
+# model that trains in float32.
 #
-# So this is a gradient check, with a word for each size of the error. The two limits are a
-# convention. From here on, correct gradients in this lesson have errors below 1e-9.
+# Here is our whole gradient check, with a word for each size of the error. The limits 1e-7 and 1e-4
+# are a convention: the correct gradients of this lesson stay far below them, under 1e-9.
 
 # %%
 def word(error):
@@ -728,8 +757,8 @@ def spoiled_backward(dout, cache):
 def careless_check(backward, dout):
     """A plausible check with np.allclose: passes or fails."""
     _, cache = softmax_forward(scores)
-    numeric = numeric_gradient(lambda x: (softmax_forward(x)[0] * dout).sum(), scores)
-    right = np.allclose(backward(dout, cache), numeric, rtol=1e-4, atol=1e-5)
+    by_moving = numeric_gradient(lambda x: (softmax_forward(x)[0] * dout).sum(), scores)
+    right = np.allclose(backward(dout, cache), by_moving, rtol=1e-4, atol=1e-5)
     return "passes" if right else "fails"
 
 
