@@ -49,8 +49,9 @@ plot.save(lookup.figure, "01_table.png")
 # %% [markdown]
 # This is an **embedding**. Token 2 occurs twice, so its row is taken twice.
 #
-# What does a model do with quantities? It multiplies each with a weight and adds the products. One
-# such sum is a **unit**. Many units side by side, all with the same inputs, are a **linear** layer.
+# What does a model do with quantities? It multiplies each with a weight, adds the products, and
+# adds one more number, the **bias**. One such sum is a **unit**. Many units side by side, all with
+# the same inputs, are a **linear** layer.
 
 # %% [markdown] tags=["deeper"]
 # ### A unit by hand, and how much of GPT-1 such units are
@@ -66,10 +67,9 @@ print("one unit:", by_hand)
 assert by_hand == unit_inputs @ unit_weights + unit_bias == 4.75, "a unit is a weighted sum"
 
 # %% [markdown]
-# How much of GPT-1 is
-# made of these two operations? It has 12 **blocks**, groups of the same operations one after the
-# other. Each block has four linear layers with the sizes below (width 768): two for attention
-# (lesson 04), and two for the part that lesson 05 builds.
+# How much of GPT-1 is made of these two operations? It has 12 **blocks**, groups of the same
+# operations one after the other. Each block has four linear layers with the sizes below (width
+# 768): two for attention (lesson 04), and two for the part that lesson 05 builds.
 
 # %%
 layers = [(768, 3 * 768), (768, 768), (768, 4 * 768), (4 * 768, 768)]  # (inputs, outputs)
@@ -175,6 +175,27 @@ assert all(result.word == "happy" for result in loop_results), "the loops are ri
 # And the embedding. `out[i] = table[ids[i]]` is a copy, so its local gradient is 1. The gradient of
 # a row of the table is the sum over all places to which it was copied. In the picture of section 1:
 # follow each arrow back, and add where two arrows leave the same row.
+#
+# **Your turn:** write the gradient of the row of one token. `ids == token` is an array of the shape
+# (B, T), true at the places of this token; `dout[...]` with it takes the rows at these places.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+dout_here = np.random.default_rng(9).normal(size=(2, 3, C))  # (B, T, C)
+
+
+def your_drow(dout, ids, token):
+    return ...  # out = table[ids]
+
+
+true_dtable = numeric(lambda table: table[ids], table, dout_here)
+gap.judge(your_drow, dout_here, ids, 2, expected=true_dtable[2])
+
+# %% [markdown] tags=["answer"]
+# `dout[ids == token].sum(axis=0)`: token 2 was copied to three places. The three upstream gradients
+# are added, one sum for each of the C columns.
 
 # %%
 def embedding_lines(table, ids):
@@ -230,10 +251,10 @@ assert list(copies) == [1, 0, 3, 0, 0, 1, 1], "token 2 three times; tokens 1, 3 
 # `A @ B` sums over A's *last* index and B's *first* index. Where the summed index is in another
 # place, a transpose brings it there. In dx the sum goes over o. It is the last index of dout: good.
 # It is the last index of w too, but should be its first: so w is transposed. In dw the sum goes
-# over n, the first index of x: so x is transposed. What do the sums mean? dx is a sum over
-# *outputs*, because
-# each input is used by every unit. dw and db are sums over *rows*, because all rows use the same
-# weights.
+# over n, the first index of x: so x is transposed.
+#
+# What do the sums mean? dx is a sum over *outputs*, because each input is used by every unit. dw
+# and db are sums over *rows*, because all rows use the same weights.
 
 # %% [markdown]
 # If you forget the formulas, **use the shapes**. dw must have the shape (I, O). We have x (N, I)
@@ -298,10 +319,9 @@ for height, factors in zip((5.3, 3.0, 0.95), products, strict=True):
 plot.save(shapes.figure, "01_shapes.png")
 
 # %% [markdown]
-# All three products need N times I times O multiplications. **The
-# backward pass of a linear layer costs two forward passes.** Where most of the work is in such
-# products, backpropagation costs about two more runs of the model, counted in multiplications
-# (lesson 00).
+# All three products need N times I times O multiplications. **The backward pass of a linear layer
+# costs two forward passes.** Where most of the work is in such products, backpropagation costs
+# about two more runs of the model, counted in multiplications (lesson 00).
 
 # %% [markdown] tags=["deeper"]
 # ### Line by line, for a batch
@@ -386,8 +406,8 @@ assert np.array_equal(trapped_dtable[2], last), "only the last copy remains"
 # %% [markdown] tags=["deeper"]
 # ### Against finite differences
 #
-# Against finite differences, with the checker of lesson 00. (Ids are integers, so they have no
-# gradient: there is no token between 2 and 3.)
+# The checker of lesson 00 compares all four gradients with finite differences. (Ids are integers,
+# so they have no gradient: there is no token between 2 and 3.)
 
 # %%
 from minigpt import gradcheck
@@ -538,7 +558,11 @@ shuffled = np.random.default_rng(7).permutation(text_ids[1:])
 control, control_losses = train(embedding_backward, shuffled)
 print(f"loss of guessing, ln 27: {np.log(27):.2f}; at the start {losses[0]:.2f}")
 print(f"loss at the end: {losses[-500:].mean():.2f}; control {control_losses[-500:].mean():.2f}")
+frequency = np.bincount(text_ids) / len(text_ids)
+only_frequency = -(frequency * np.log(frequency)).sum()  # lesson 02
+print(f"loss of a model that knows the frequency of each letter: {only_frequency:.2f}")
 assert abs(losses[0] - np.log(27)) < 0.05, "at the start the model guesses"
+assert abs(control_losses[-500:].mean() - only_frequency) < 0.02, "the control learns no more"
 assert losses[-500:].mean() < 2.6 < control_losses[-500:].mean(), "the next letter can be learnt"
 
 # %%
@@ -599,7 +623,8 @@ plot.save(letter_figure, "01_letters.png")
 # **All consonants are on one side of a straight line, and all vowels on the other.** The model was
 # not told about vowels. It had to predict the next letter, with two numbers for each letter. (`y`
 # is used as both, so it is counted as neither.) In the control, one run without the order of the
-# letters, they do not part.
+# letters, they do not part. Its loss stays at 2.84, which is the loss of a model that knows only
+# how frequent each letter is.
 #
 # How much of this picture would another seed repeat? We tried the seeds 0 to 7. The vowels part in
 # all eight (the gap is 0.39 to 0.58). But `y` is among the vowels in four of them and outside in
@@ -633,15 +658,22 @@ assert "aeiou" in parts and len(parts) < 20, "hardly any group parts, and the vo
 assert "aeiou" not in parted_groups(control[1:]), "the control parts others"
 
 # %% [markdown]
-# A handful of groups part, whatever the text: of any 26 points on a plane, a straight line can cut
-# off some five. It says nothing that `bcivw` is one of them. But that the *vowels* are among these
-# few, of 65,780, is no accident.
+# Some groups part in the control too: a straight line can always cut off some five of 26 points on
+# a plane. So it says nothing that `bcivw` is one of them. But the group of the *vowels* was named
+# before we looked. If 5 of 65,780 groups were drawn at random, it would be among them once in
+# 13,000 times. We take it for no accident.
 #
 # Why the vowels? A guess: vowels are followed by similar letters, and letters with similar use
-# get similar vectors. We test the second half, for all pairs of letters. How different are the
-# letters that follow them (half the sum of the differences of their frequencies: 0 the same, 1 no
-# letter in common)? And how far apart are their vectors? The number that is printed compares two
-# orders of the pairs: 1 if both quantities put them in the same order, 0 if there is no relation.
+# get similar vectors. We test the second half, for all pairs of letters, with two numbers for each
+# pair:
+#
+# - How differently are the two letters used? We take the frequencies of the letters that follow
+#   each, and half the sum of their differences: 0 if they are the same, 1 if no letter follows
+#   both.
+# - How far apart are their two vectors?
+#
+# The number that is printed, a *rank correlation*, compares the orders of the pairs: 1 if both
+# quantities put them in the same order, 0 if there is no relation.
 
 # %%
 pairs = np.zeros((27, 27))
@@ -649,22 +681,32 @@ np.add.at(pairs, (text_ids[:-1], text_ids[1:]), 1)  # a scatter-add again
 next_letter = (pairs / pairs.sum(axis=1, keepdims=True))[1:]  # (26, 27): shares, without the space
 first, second = np.triu_indices(26, 1)  # all pairs of letters
 use = np.abs(next_letter[first] - next_letter[second]).sum(axis=1) / 2
-near = np.linalg.norm(letters[1:][first] - letters[1:][second], axis=1)
-rank_correlation = np.corrcoef(use.argsort().argsort(), near.argsort().argsort())[0, 1]
-print(f"rank correlation of difference in use and distance: {rank_correlation:.2f}")
-assert rank_correlation > 0.3, "similar use, similar vector"
+
+
+def rank_correlation(vectors):
+    """Of the difference in use with the distance of the vectors"""
+    distance = np.linalg.norm(vectors[first] - vectors[second], axis=1)
+    return np.corrcoef(use.argsort().argsort(), distance.argsort().argsort())[0, 1]
+
+
+ours, of_control = rank_correlation(letters[1:]), rank_correlation(control[1:])
+print(f"rank correlation of difference in use and distance: {ours:.2f}; control {of_control:.2f}")
+assert ours > 0.3 > 0.1 > abs(of_control), "similar use, similar vector; not in the control"
 
 # %% [markdown]
 # **Similar use, similar vector**: as a rule, letters that are followed by similar letters have
-# vectors that are close together. As a rule only: the number is far from 1.
+# vectors that are close together. As a rule only: the number is far from 1. In the control there is
+# no such relation.
 #
 # ### The wrong gradient learns, too
 #
 # We train the same model with the wrong gradient of section 5, `dw[ids] += dout`. And we test an
 # explanation. In a batch of 512 letters, `e` occurs 50 to 60 times. Its wrong gradient is the
-# last of these gradients instead of their sum. On average, one of n gradients is their sum divided
-# by n: it has the right direction, but it is too short. If this explains everything, then a
-# *right* gradient in which each row is divided by its number of copies must give the same curve.
+# last of these gradients instead of their sum. If 57 gradients have a certain sum, then one of them
+# is on average 1/57 of this sum: it has the right direction, but it is too short.
+#
+# If this explains everything, then a *right* gradient in which each row is divided by its number of
+# copies must give the same curve.
 
 # %%
 def mean_backward(dout, cache):
@@ -708,11 +750,11 @@ curve_axes.legend()
 plot.save(curve_figure, "01_wrong_gradient.png")
 
 # %% [markdown]
-# **This is the surprise of the lesson.** The wrong gradient arrives at the same loss (within
-# 0.02, in this one run). And the test confirms the explanation: that it is too short, for
-# frequent letters most of all, is enough to explain the curve. (It is also noisier; that does not
-# show here.) If we had seen only the curve of the wrong gradient, we would have called it a
-# success. *A falling loss is no proof of a right gradient.*
+# **This is the surprise of the lesson.** The wrong gradient arrives at the same loss (within 0.02,
+# in this one run). And the test confirms the explanation: that it is too short, for frequent
+# letters most of all, is enough to explain the curve. (One gradient must also be noisier than a
+# mean; in these curves we do not see it.) If we had seen only the curve of the wrong gradient, we
+# would have called it a success. *A falling loss is no proof of a right gradient.*
 
 # %% [markdown] tags=["deeper"]
 # ## 7. In the library
