@@ -2,9 +2,9 @@
 # # Lesson 02: cross-entropy and perplexity
 #
 # You will measure a language model by one number, the loss. You will derive the gradient of this
-# loss, with which every backward pass in this book begins, and you will see why it stays between -1
-# and 1. Then you will learn to read the number, as a perplexity, and a first model will write: a
-# table of letters.
+# loss, with which almost every backward pass in this book begins, and you will see why it stays
+# between -1 and 1. Then you will learn to read the number, as a perplexity, and a first model will
+# write: a table of letters.
 #
 # Reading: 25 minutes for the core, 85 minutes for all of it. Running: 3 to 8 seconds. Before it:
 # lessons 00 (gradients, the softmax) and 01 (linear, embedding).
@@ -51,16 +51,16 @@ assert product[-1] == 0 and log_sum[-1] < -745, "too small for float64, but its 
 # sum is an ordinary number.
 #
 # Divided by the number of letters it is the average of ln p, and texts of different lengths can be
-# compared. This is the number that we want.
+# compared.
 #
 # The **surprisal** of a token is $-\ln p$. It is 0 for a token that was certain, and large for one
-# that the model held to be nearly impossible. Its unit is the **nat**; with the logarithm to base
-# 2, the unit is the **bit**, and 1 nat = 1.44 bits. Where probabilities are multiplied, surprisals
-# are added: $-\ln(pq) = -\ln p - \ln q$.
+# that the model thought nearly impossible. Its unit is the **nat** (with the logarithm to base 2:
+# the **bit**, and 1 nat = 1.44 bits). Probabilities are multiplied, surprisals are added:
+# $-\ln(pq) = -\ln p - \ln q$.
 #
-# With the true probabilities q and the model's probabilities p, the number $-\sum_v q_v \ln p_v$
-# is called the **cross-entropy**. We estimate it by the average over the tokens of a text. That
-# is our loss.
+# Suppose that token v really comes next with the probability q_v, and the model gives it p_v. Then
+# the average of the surprisal is $-\sum_v q_v \ln p_v$: the **cross-entropy**. We do not know q. So
+# we estimate the cross-entropy by the average surprisal of the tokens of a text. That is our loss.
 
 # %% [markdown] tags=["deeper"]
 # ### The picture of it
@@ -142,11 +142,11 @@ assert np.array_equal(models[average_p.argmax()], [0.98, 0.01, 0.01]), "the othe
 # \qquad \mathrm{lse} = \ln \sum_v e^{z_v}.
 # $$
 #
-# lse is short for "log-sum-exp". But $e^{1000}$ is infinite in float64. The factor $e^{top}$ can be
-# taken out of the sum, for every number top:
+# lse is short for "log-sum-exp". But $e^{1000}$ is infinite in float64. The factor
+# $e^{\mathrm{top}}$ can be taken out of the sum, for every number top:
 #
 # $$
-# \mathrm{lse} \;=\; top + \ln \sum_v e^{z_v - top}.
+# \mathrm{lse} \;=\; \mathrm{top} + \ln \sum_v e^{z_v - \mathrm{top}}.
 # $$
 #
 # We take the largest logit as top. The largest exponent is then 0, and nothing overflows.
@@ -249,26 +249,51 @@ assert np.abs(looked_at.sum(axis=-1)).max() < 1e-15, "each row sums to 0"
 # %% [markdown]
 # ## 4. Collapse: p minus one-hot
 #
-# Two of the lines together are the softmax: `de * e` is `dlse` times $e/total$, and $e/total$ is p.
-# So the derivative of lse with respect to the logits is p:
+# The softmax is in these lines. `de` is `dlse / total`, so `ds`, which is `de * e`, is `dlse` times
+# e / total. And e / total is p. So the derivative of lse with respect to the logits is p:
 #
 # $$
-# \frac{\partial\, \mathrm{lse}}{\partial z_v} \;=\; \frac{e^{z_v - top}}{total} \;=\; p_v.
+# \frac{\partial\, \mathrm{lse}}{\partial z_v}
+# \;=\; \frac{e^{z_v - \mathrm{top}}}{\mathrm{total}} \;=\; p_v.
 # $$
 #
 # `picked` contributes -1 at the target and 0 elsewhere. A vector with a 1 at one place and 0
-# elsewhere is called **one-hot**, as in lesson 01. With the weight $w_n$ of row n (1 or 0):
+# elsewhere is called **one-hot**, as in lesson 01.
+#
+# **Your turn:** write the gradient of the logits in one line. Each row has a share in the mean: 1/5
+# for a row that is counted, and 0 for the row with the target -100. The shares have the shape (N,).
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+probabilities = values.e / values.total  # (N, V)
+one_hot = (values.y[:, None] == np.arange(7)).astype(float)  # (N, V)
+share = values.counted / values.counted.sum()  # (N,)
+
+
+def your_dlogits(p, one_hot, share):
+    return ...  # loss = sum of share * (lse - picked)
+
+
+true = numeric(lambda z: forward(z, targets), logits)
+gap.judge(your_dlogits, probabilities, one_hot, share, expected=true)
+
+# %% [markdown] tags=["answer"]
+# `(p - one_hot) * share[:, None]`: lse gives p, picked gives one_hot with a minus, and each row has
+# its share. `[:, None]` makes of it a column, one number for each row.
+
+# %% [markdown]
+# With an index for each row n and each token v, and the weight $w_n$ of row n (1 or 0), this is:
 #
 # $$
-# dz_{n,v} \;=\; \bigl(p_{n,v} - \mathrm{onehot}(y_n)_v\bigr)\, \frac{w_n}{\sum_m w_m}\, dloss.
+# \mathrm{dz}_{n,v} \;=\; \bigl(p_{n,v} - \mathrm{onehot}(y_n)_v\bigr)\,
+# \frac{w_n}{\sum_m w_m}\, \mathrm{dloss}.
 # $$
 #
 # What the model said, minus what was true.
 
 # %%
-probabilities = values.e / values.total
-one_hot = (values.y[:, None] == np.arange(7)).astype(float)
-share = values.counted / values.counted.sum()
 closed_form = (probabilities - one_hot) * share[:, None]
 dlogits_by_lines, _ = backward(1.0, values)
 print("dlogits, a row for each position:\n", closed_form.round(3))
@@ -280,19 +305,22 @@ assert np.allclose(closed_form, dlogits_by_lines, rtol=0, atol=1e-15), "the two 
 # the logit of the right token up, in proportion to the probability that it lacks, $1 - p_y$. The
 # pushes of one row sum to zero.
 #
-# **The surprise.** For the right token, two derivatives are multiplied. One of them becomes huge,
-# and the other nearly zero. The derivative of $-\ln p$ with respect to p is $-1/p$: at p = 0.0001
-# it is -10,000. The derivative of p with respect to its own logit z is $p(1-p)$ (the softmax),
-# nearly 0 there. Their product is simply $-(1 - p)$, which always lies between -1 and 0. With the
-# squared error $(1-p)^2$ in place of $-\ln p$, nothing cancels:
+# **The surprise.** Let the right token have a small p, such as 0.0001. From the loss to its logit
+# z, two derivatives are multiplied:
+#
+# - of $-\ln p$ with respect to p: $-1/p$, here -10,000;
+# - of p with respect to z: $p(1-p)$ (the softmax), here nearly 0.0001.
+#
+# One is huge and the other tiny. Their product is simply $-(1 - p)$, which always lies between -1
+# and 0. With the squared error $(1-p)^2$ in place of $-\ln p$, nothing cancels:
 #
 # $$
 # \frac{d}{dz}(1-p)^2 \;=\; -2(1-p)\,\cdot\, p(1-p) \;=\; -2p(1-p)^2.
 # $$
 #
-# Does it matter for learning? We start two tokens at p = 0.0001 for the right one, and follow each
-# gradient until p is above one half. Only the logit of the right token moves. The rate is 1 for
-# both losses; with other rates the numbers of updates are others.
+# Does it matter for learning? Take a vocabulary of two tokens, and let the right one begin at p =
+# 0.0001. For each of the two losses we move its logit against the gradient until p is above one
+# half. The rate is 1 for both; with other rates the numbers of updates are others.
 #
 # **Guess:** does each need tens of updates, hundreds, or thousands?
 
@@ -323,7 +351,8 @@ for name, push in pushes_on.items():
 assert updates["cross-entropy"] < 20 and updates["squared error"] > 1000, "10 against thousands"
 
 # %% [markdown] tags=["answer"]
-# Cross-entropy pushes hardest where the model is most wrong. The squared error hardly pushes there.
+# Ten, and 5,019. Both losses are smallest at p = 1, so one expects similar numbers. But
+# cross-entropy pushes hardest where the model is most wrong. The squared error hardly pushes there.
 
 # %% [markdown] tags=["deeper"]
 # ### The two pushes, drawn
@@ -473,7 +502,10 @@ import textwrap
 
 inputs, following = small_world.HELD_OUT  # from 20 other stories
 table_loss = -np.log(next_p[inputs, following]).mean()
-print(f"loss {table_loss:.2f}, perplexity {math.exp(table_loss):.1f}, of {len(letters)} letters")
+frequencies = follows.sum(axis=0) / follows.sum()  # of each letter, whatever came before
+blind_loss = -np.log(frequencies[following]).mean()
+for name, one in (("frequencies", blind_loss), ("letter table", table_loss)):
+    print(f"{name:12} loss {one:.2f}, perplexity {math.exp(one):4.1f}, of {len(letters)} letters")
 rng = np.random.default_rng(0)
 written = [letters.index("\n")]  # a story begins after the end of another
 for _ in range(270):
@@ -481,11 +513,12 @@ for _ in range(270):
 print(textwrap.fill("".join(letters[i] for i in written), 95))
 o = letters.index("o")
 print(f"after o comes another o with {next_p[o, o]:.0%}, and so it does after oo and ooo")
-assert round(table_loss, 2) == 2.12 and 8 < math.exp(table_loss) < 9, "nats a letter"
+assert 8 < math.exp(table_loss) < 9 and 19 < math.exp(blind_loss) < 21, "a die with 20 faces, 8"
 
 # %% [markdown]
-# Most pairs of letters are right, and few words. One letter takes the perplexity from 50 to 8.3.
-# But the table sees *only* one; lesson 03 goes on from here.
+# The pairs of letters are those of the stories, but few of the words are. A model that knows
+# nothing has perplexity 50, one that knows how frequent each letter is has 20, and the table, which
+# also sees the last letter, has 8.3. But it sees *only* one; lesson 03 goes on from here.
 
 # %% [markdown] tags=["deeper"]
 # ### A die with k faces
