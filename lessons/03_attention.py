@@ -74,31 +74,26 @@ print("answer: {:.2f} mia + {:.2f} tom + {:.2f} ann".format(*soft_answer))
 assert np.allclose(soft_answer, [0.018, 0.965, 0.018], atol=1e-3), "the answer is nearly tom"
 
 # %% [markdown] tags=["answer"]
-# More: softmax compares exponentials, and $e^4$ is 55 times $e^0$. The answer is tom, nearly alone.
+# More: the shares are not in the ratio of the scores, but in that of their exponentials, and $e^4$
+# is 55 times $e^0$. The answer is tom, nearly alone.
 
-# %%
+# %% tags=["hide-input"]
 from minigpt import plot
 
-
-def draw_dictionary():
-    """The query, three keys with their scores, the shares, and the values."""
-    d = plot.Diagram(10, 4.2)
-    query = d.grid(1, 2, [soft_query], "query: who has milk?", "tab:red", cell=0.6)
-    result = d.grid(8.6, 2, [soft_answer.round(2)], "answer", "tab:green", cell=0.6)
-    rows = zip(("tea", "milk", "fish"), ("mia", "tom", "ann"), (3.5, 2, 0.5), strict=True)
-    for i, (thing, person, y) in enumerate(rows):
-        key = d.grid(3.8, y, [soft_keys[i]], f"key: {thing}", "tab:red", cell=0.6)
-        value = d.grid(6.2, y, [soft_values[i]], f"value: {person}", "tab:green", cell=0.6)
-        d.arrow((query.x + 0.65, 2), (key.x - 0.65, y))
-        d.text(2.45, 2 + 0.62 * (y - 2) + (0.25 if y >= 2 else -0.25), f"{soft_scores[i]:.0f}")
-        d.text(4.85, y, f"{soft_shares[i]:.2f}", "tab:blue")
-        d.arrow((value.x + 0.95, y), (result.x - 0.95, 2))
-    d.text(2.45, 4, "score")
-    d.text(4.85, 4, "share", "tab:blue")
-    return d.figure
-
-
-plot.save(draw_dictionary(), "03_soft_dictionary.png")
+soft = plot.Diagram(10, 4.2)
+query = soft.grid(1, 2, [soft_query], "query: who has milk?", "tab:red", cell=0.6)
+result = soft.grid(8.6, 2, [soft_answer.round(2)], "answer", "tab:green", cell=0.6)
+rows = zip(("tea", "milk", "fish"), ("mia", "tom", "ann"), (3.5, 2, 0.5), strict=True)
+for i, (thing, person, y) in enumerate(rows):
+    key = soft.grid(3.8, y, [soft_keys[i]], f"key: {thing}", "tab:red", cell=0.6)
+    value = soft.grid(6.2, y, [soft_values[i]], f"value: {person}", "tab:green", cell=0.6)
+    soft.arrow((query.x + 0.65, 2), (key.x - 0.65, y))
+    soft.text(2.45, 2 + 0.62 * (y - 2) + (0.25 if y >= 2 else -0.25), f"{soft_scores[i]:.0f}")
+    soft.text(4.85, y, f"{soft_shares[i]:.2f}", "tab:blue")
+    soft.arrow((value.x + 0.95, y), (result.x - 0.95, 2))
+soft.text(2.45, 4, "score")
+soft.text(4.85, 4, "share", "tab:blue")
+plot.save(soft.figure, "03_soft_dictionary.png")
 
 # %% [markdown]
 # That is attention: **a dictionary with a gradient.** A longer query gives larger scores, and so a
@@ -162,10 +157,21 @@ def forward(q, k, v):
 
 seen = lines.run(forward, q, k, v)
 assert np.allclose(seen.out, attention_by_loops(q, k, v), rtol=0, atol=1e-14), "both agree"
+assert not seen.p[~MASK].any(), "no share goes to a later position"
+
+# %% tags=["hide-input"]
+masking = plot.Diagram(10.2, 3.5)
+hidden = [["-inf" if np.isinf(score) else f"{score:.1f}" for score in row] for row in seen.s]
+masking.grid(1.5, 1.55, seen.scaled.round(1), "scaled scores", "tab:red", cell=0.55)
+masking.grid(5.1, 1.55, hidden, "with the mask: s", "tab:red", cell=0.55)
+masking.grid(8.7, 1.55, seen.p.round(2), "shares: p", cell=0.55)
+masking.arrow((2.95, 1.55), (3.65, 1.55), "mask")
+masking.arrow((6.55, 1.55), (7.25, 1.55), "softmax")
+plot.save(masking.figure, "03_mask.png")
 
 # %% [markdown]
-# Read p row by row: row t shows how position t divides its attention. Position 0 sees only itself,
-# so its share is 1.
+# Read p, at the right, row by row: row t shows how position t divides its attention, and adds up
+# to 1. Position 0 sees only itself, so its share is 1.
 #
 # **Why mask before the softmax?** It would be simpler to set the shares of later positions to 0
 # afterwards. Then their values are gone, but their exp are still in the denominator z, so
@@ -173,26 +179,6 @@ assert np.allclose(seen.out, attention_by_loops(q, k, v), rtol=0, atol=1e-14), "
 # this leak; when it writes a text, there are no later words, and the leak is missing. Minus
 # infinity removes later positions from the numerator *and* from the denominator. Section 5 shows
 # the leak.
-
-# %% [markdown] tags=["deeper"]
-# ### The mask, drawn
-
-# %%
-def draw_mask(values):
-    """The scores, the mask over them, and the shares."""
-    d = plot.Diagram(10.2, 3.5)
-    hidden = [["-inf" if np.isinf(x) else f"{x:.1f}" for x in row] for row in values.s]
-    d.grid(1.5, 1.55, values.scaled.round(1), "scaled scores", "tab:red", cell=0.55)
-    d.grid(5.1, 1.55, hidden, "with the mask: s", "tab:red", cell=0.55)
-    d.grid(8.7, 1.55, values.p.round(2), "shares: p", cell=0.55)
-    d.arrow((2.95, 1.55), (3.65, 1.55), "mask")
-    d.arrow((6.55, 1.55), (7.25, 1.55), "softmax")
-    return d.figure
-
-
-plot.save(draw_mask(seen), "03_mask.png")
-assert not seen.p[~MASK].any(), "no share goes to a later position"
-assert np.allclose(seen.p.sum(axis=-1), 1, rtol=0, atol=1e-14), "each row of shares adds up to 1"
 
 # %% [markdown] tags=["deeper"]
 # ### Places
@@ -246,6 +232,29 @@ plot.save(figure, "03_order.png")
 # is the upstream gradient: it comes from the operation that uses `out`. Each line below belongs
 # to the forward line that is above it as a comment. `kept.p` is the value of p in the forward
 # pass.
+#
+# The last forward line is out = p @ v: position t receives p[t,s] times v[s], added up over s. On
+# the way back, each v[s] collects from all the positions that have looked at it.
+#
+# **Your turn:** write the gradient of v.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+dout_here = np.random.default_rng(2).normal(size=(T, D))
+
+
+def your_dv(dout, p):
+    return ...  # out = p @ v
+
+
+true_dv = numeric(lambda values: seen.p @ values, v, dout_here)
+gap.judge(your_dv, dout_here, seen.p, expected=true_dv)
+
+# %% [markdown] tags=["answer"]
+# `p.T @ dout`: v[s] gets dout[t] with the share p[t,s], added up over t. The sum goes over the
+# first index of p, so p is transposed (lesson 01).
 
 # %%
 def backward(dout, kept):
@@ -273,8 +282,7 @@ results = lines.check(forward, backward, q, k, v)
 assert all(result.word == "happy" for result in results), "each line of the backward pass is right"
 
 # %% [markdown]
-# Every gradient agrees with finite differences: each entry is moved a little, the forward pass runs
-# again, and the change of the loss is compared. The mask's line changes nothing: where it hides a
+# Every gradient agrees with finite differences. The mask's line changes nothing: where it hides a
 # key, e is 0, so ds is already 0 there.
 
 # %% [markdown]
@@ -421,14 +429,15 @@ assert raw_rows[512, 64][1] > 1.5 * scaled_rows[512, 64][1], "512 keys: raw, ds 
 # weighted mean is its own dp, and the difference is 0. For all others the factor p is 0.
 #
 # But "without the division, the gradient gets lost" is not the whole story. It is lost for 8 keys
-# at D = 64. With 512 keys at D = 64, the raw ds is twice as *long* as the divided one: it goes to
-# few keys, and each gets much. With 8 keys alone we would have missed this.
+# at D = 64. With 512 keys at D = 64, the raw ds is twice as *long* as the divided one: by its
+# factor p it goes to the few keys that are looked at, and each gets much. With 8 keys alone we
+# would have missed this.
 
 # %% [markdown] tags=["deeper"]
 # ### Attention as two functions
 #
-# **The whole of attention** is then two short functions. The star in `(*,T,D)` stands for any
-# leading axes, such as a batch, since `@` works on the last two.
+# **The whole of attention** is then two short functions. The star in `(*,T,D)` means any leading
+# axes, such as a batch: `@` works on the last two.
 
 # %%
 def attention_forward(q, k, v, mask):
