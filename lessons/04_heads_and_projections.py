@@ -16,9 +16,9 @@
 # %% [markdown]
 # ## 1. Why: one mixture cannot keep two things apart
 #
-# With lesson 03 the small world can have a model that looks back: a vector for each letter and each
-# place, one head, and the loss of lesson 02. After 300 updates (by Adam, a rule that lesson 09
-# explains) it writes:
+# With attention (lesson 03) we can build a model of the small world that looks back. It has a
+# vector for each letter and each place, one head, and the loss of lesson 02. After 300 updates (by
+# Adam, a rule that lesson 09 explains) it writes:
 
 # %%
 import numpy as np
@@ -31,8 +31,10 @@ so_far = small_world.show("04")
 assert so_far["one head of attention"] > so_far["the letter table"] + 0.1, "worse than the table"
 
 # %% [markdown]
-# It sees up to 32 letters, and is worse than the table, which sees one. All that it has of them is
-# one mixture.
+# It sees up to 32 letters, and is worse than the table, which sees one. Several things are missing;
+# lessons 04 to 07 add them one after the other. Here is the first: of all those letters, a position
+# receives only one mixture. (To have more of them is not enough: with four heads, where lesson 05
+# begins, the loss is a little lower, and still above that of the table.)
 #
 # A head of lesson 03 gives one mixture: each value times its share, added up. Often a word needs
 # two things at once: who has the milk, *and* where. Look at two texts. Places 2 and 5 hold the
@@ -49,29 +51,21 @@ print("two heads, b at 2 and e at 5:", two_be, "  e at 2 and b at 5:", two_eb)
 assert np.array_equal(one_be, one_eb), "one head: both texts give the same mixture"
 assert not np.array_equal(two_be, two_eb), "two heads: the texts differ"
 
-# %%
-def draw_why():
-    """Left: one head mixes two letters. Right: two heads, and the results are side by side."""
-    d = plot.Diagram(8.4, 4.2)
-    for x, title in ((2.1, "one head: one mixture"), (6.3, "two heads: side by side")):
-        d.text(x, 3.95, title)
-        first = d.grid(x - 1, 2.8, [["b"]], "place 2", "tab:green", cell=0.6)
-        second = d.grid(x + 1, 2.8, [["e"]], "place 5", "tab:orange", cell=0.6)
-        if x < 5:
-            mixture = d.box(x, 0.6, "0.5 b + 0.5 e\nor 0.5 e + 0.5 b ?", "tab:red", 2.4, 0.9)
-            d.arrow(first, mixture)
-            d.arrow(second, mixture)
-            d.text(x - 1.15, 1.75, "0.5")
-            d.text(x + 1.15, 1.75, "0.5")
-        else:
-            d.arrow(first, d.box(x - 1, 0.6, "head 0: b", "tab:green", 1.5, 0.7))
-            d.arrow(second, d.box(x + 1, 0.6, "head 1: e", "tab:orange", 1.5, 0.7))
-            d.text(x - 1.2, 1.75, "1")
-            d.text(x + 1.2, 1.75, "1")
-    return d.figure
-
-
-plot.save(draw_why(), "04_why.png")
+# %% tags=["hide-input"]
+why = plot.Diagram(8.4, 4.2)
+letter_boxes = []
+for middle, title in ((2.1, "one head: one mixture"), (6.3, "two heads: side by side")):
+    why.text(middle, 3.95, title)
+    letter_boxes.append(why.grid(middle - 1, 2.8, [["b"]], "place 2", "tab:green", cell=0.6))
+    letter_boxes.append(why.grid(middle + 1, 2.8, [["e"]], "place 5", "tab:orange", cell=0.6))
+mixture_box = why.box(2.1, 0.6, "0.5 b + 0.5 e\nor 0.5 e + 0.5 b ?", "tab:red", 2.4, 0.9)
+why.arrow(letter_boxes[0], mixture_box)
+why.arrow(letter_boxes[1], mixture_box)
+why.arrow(letter_boxes[2], why.box(5.3, 0.6, "head 0: b", "tab:green", 1.5, 0.7))
+why.arrow(letter_boxes[3], why.box(7.3, 0.6, "head 1: e", "tab:orange", 1.5, 0.7))
+for at, number in ((0.95, "0.5"), (3.25, "0.5"), (5.1, "1"), (7.5, "1")):
+    why.text(at, 1.75, number)
+plot.save(why.figure, "04_why.png")
 
 # %% [markdown]
 # The mixture of one head has lost which letter was where. Two heads have two sets of shares, and
@@ -84,9 +78,9 @@ plot.save(draw_why(), "04_why.png")
 # %% [markdown] tags=["deeper"]
 # ### Do unequal shares help?
 #
-# Do unequal shares help one head? With 0.7 and 0.3, the two texts have different mixtures. But the
-# larger share always wins: from such a mixture the model can name the letter at place 2, and not
-# also the one at place 5. Section 6 shows it, for shares that depend on places only.
+# With shares of 0.7 and 0.3, one head gives the two texts different mixtures. But the larger share
+# wins: from such a mixture the model can name the letter at place 2, and not also the one at place
+# 5. Section 6 shows it, for shares that depend on places only.
 
 # %% [markdown]
 # ## 2. Forward: cut, attend, join
@@ -221,7 +215,8 @@ assert strides_of(split) == (T * 3 * C, D, 3 * C, 1), "the next head is D number
 # %% [markdown]
 # Read the row "transpose": the next head is D = 4 numbers further, the next position 3 C = 36.
 # Merging p @ v must copy: there the 12 columns of one position are in three places, T D numbers
-# apart. A row with one stride is one even step from number to number; this one would have to jump.
+# apart. One stride describes a row only if the step from number to number is always the same; this
+# row would have to jump.
 
 # %% [markdown]
 # ## 3. Backward
@@ -283,9 +278,9 @@ assert all(result.word == "happy" for result in results), "each line is right"
 # A product of a long row with a tall matrix is the sum of the products of their parts:
 #
 # $$
-# merged \; W_O = [\,mixed_0, \ldots, mixed_{NH-1}\,]
+# \mathrm{merged} \; W_O = [\,\mathrm{mixed}_0, \ldots, \mathrm{mixed}_{NH-1}\,]
 # \begin{bmatrix} W_{O,0} \\ \vdots \\ W_{O,NH-1} \end{bmatrix}
-# = \sum_h mixed_h \, W_{O,h}
+# = \sum_h \mathrm{mixed}_h \, W_{O,h}
 # $$
 #
 # So each head has its own output matrix W_O,h of shape (D, C). **No head depends on another: each
@@ -375,12 +370,12 @@ assert change < 1e-10, "the key bias has no effect"
 print("key biases of GPT-1:", 12 * 768)
 
 # %% [markdown] tags=["answer"]
-# **The surprise: numbers that can never learn.** It does not move. When a vector c is added to
-# every key, all scores of row t rise by the same number, q[t] . c / sqrt(D), and softmax does not
-# change when all scores of a row rise together (lesson 03). So the true gradient of the key bias
-# is 0. GPT-1 has 12 layers with 768 such numbers: 9,216 parameters that learn nothing from any
-# text. (Their gradient is rounding noise. Adam, lesson 09, enlarges the noise, so they may move,
-# but to no effect.)
+# **The surprise: numbers that can never learn.** It does not move, although every score does. When
+# a vector c is added to every key, all scores of row t change by the same number, q[t] . c /
+# sqrt(D), and softmax does not change when all scores of a row change together (lesson 03). So the
+# true gradient of the key bias is 0. GPT-1 has 12 layers with 768 such numbers: 9,216 parameters
+# that learn nothing from any text. (Their gradient is rounding noise. Adam, lesson 09, enlarges the
+# noise, so they may move, but to no effect.)
 
 # %% [markdown] tags=["deeper"]
 # ### The first trap: the wrong split
@@ -447,8 +442,7 @@ for name, position in (("the last", -1), ("the first", 0)):
 # %% [markdown] tags=["deeper"]
 # ### The second trap: a gradient that is zero
 #
-# We check the key part of the bias b alone, and divide its
-# error by its own largest entry:
+# We check the key part of the bias b alone, and divide its error by its own largest entry:
 
 # %%
 def key_bias_gradients():
@@ -475,7 +469,8 @@ assert np.abs(dbk).max() < 1e-13 and careless > 0.1, "dbk is 0; the careless che
 # %% [markdown]
 # Nothing is wrong: the true gradient of the key bias is 0, and the check divided one rounding error
 # by another. Why was `lines.check` happy? It divides the error of db by the largest entry of *all*
-# of db, which is large because of dbq and dbv. Beside it, 1e-16 is nothing.
+# of db, which is large because of dbq and dbv. Divided by it, an error of 1e-16 is still near
+# 1e-16.
 
 # %% [markdown] tags=["deeper"]
 # ## 6. See it: copy two letters at once
@@ -718,8 +713,9 @@ assert max(four[0.02, 1]) < 0.6 and min(four[0.16, 1]) > 0.85, "half at one rate
 #   each at its own best rate: then one head is behind by a tenth of the texts, and two and four
 #   heads make no mistake, or hardly any.
 #
-# So this experiment shows: at equal parameters and equal steps, these tasks are learned better with
-# several heads, at each rate that we tried. It does not show that one wide head can never do it.
+# So this experiment shows: at equal parameters and equal steps, the four letters are learned better
+# with several heads, at each rate that we tried. It does not show that one wide head can never do
+# it: two letters it can.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. In the library
