@@ -672,8 +672,8 @@ assert "aeiou" not in parted_groups(control[1:]), "the control parts others"
 #   both.
 # - How far apart are their two vectors?
 #
-# The number that is printed, a *rank correlation*, compares the orders of the pairs: 1 if both
-# quantities put them in the same order, 0 if there is no relation.
+# Each of the two puts the pairs in an order. The number that is printed is the *correlation* of
+# these orders: 1 if they are the same, 0 if there is no relation.
 
 # %%
 pairs = np.zeros((27, 27))
@@ -683,14 +683,14 @@ first, second = np.triu_indices(26, 1)  # all pairs of letters
 use = np.abs(next_letter[first] - next_letter[second]).sum(axis=1) / 2
 
 
-def rank_correlation(vectors):
-    """Of the difference in use with the distance of the vectors"""
+def correlation(vectors):
+    """Of the order by difference in use with the order by distance of the vectors"""
     distance = np.linalg.norm(vectors[first] - vectors[second], axis=1)
     return np.corrcoef(use.argsort().argsort(), distance.argsort().argsort())[0, 1]
 
 
-ours, of_control = rank_correlation(letters[1:]), rank_correlation(control[1:])
-print(f"rank correlation of difference in use and distance: {ours:.2f}; control {of_control:.2f}")
+ours, of_control = correlation(letters[1:]), correlation(control[1:])
+print(f"correlation of difference in use and distance: {ours:.2f}; control {of_control:.2f}")
 assert ours > 0.3 > 0.1 > abs(of_control), "similar use, similar vector; not in the control"
 
 # %% [markdown]
