@@ -50,8 +50,8 @@ assert product[-1] == 0 and log_sum[-1] < -745, "too small for float64, but its 
 # positive number is about $5 \cdot 10^{-324}$. The logarithm turns the product into a sum, and the
 # sum is an ordinary number.
 #
-# Divided by the number of letters it is the average of ln p, and texts of different lengths can be
-# compared.
+# Divided by the number of letters it is the average of ln p, here -1675.46 / 567 = -2.95. With this
+# average, texts of different lengths can be compared.
 #
 # The **surprisal** of a token is $-\ln p$. It is 0 for a token that was certain, and large for one
 # that the model thought nearly impossible. Its unit is the **nat** (with the logarithm to base 2:
@@ -281,7 +281,7 @@ gap.judge(your_dlogits, probabilities, one_hot, share, expected=true)
 
 # %% [markdown] tags=["answer"]
 # `(p - one_hot) * share[:, None]`: lse gives p, picked gives one_hot with a minus, and each row has
-# its share. `[:, None]` makes of it a column, one number for each row.
+# its share. `[:, None]` turns it into a column, one number for each row.
 
 # %% [markdown]
 # With an index for each row n and each token v, and the weight $w_n$ of row n (1 or 0), this is:
