@@ -2,8 +2,8 @@
 # # Lesson 10: byte-pair encoding, GPT-1's tokens
 #
 # You will build what turns text into whole numbers and back. You will learn a vocabulary from text,
-# make the learning fast, encode, decode, and see what is lost. You will also see a common mistake
-# that gives no error message.
+# encode and decode with it, make the learning fast, and see what is lost. You will also see a
+# common mistake that gives no error message.
 #
 # Reading: 25 minutes for the core, 75 minutes for all of it. Running: 6 to 15 seconds. Before it:
 # lesson 01 (an embedding is a table with a row for each number).
@@ -25,8 +25,8 @@ set_threads(1)  # small arrays: a second thread would only be in the way
 so_far = small_world.show("10")
 
 # %% [markdown]
-# Letter by letter it must spell each word anew, and the 32 letters that it sees are about six
-# words.
+# It reads and writes letters, so it must spell each word anew. And it sees 32 letters only, about
+# six words.
 #
 # For a model a text is a row of whole numbers, its **tokens**; the list of all pieces of text that
 # have a number is the **vocabulary**. The choice of the pieces fixes
@@ -35,8 +35,8 @@ so_far = small_world.show("10")
 # - how long a text is, counted in tokens: the cost of attention grows with its square (lesson 03);
 # - what the model cannot read at all.
 #
-# First attempt: give each *word* a number. Our English text is the manual of Python. The words of
-# nine tenths of it are our vocabulary, and we read the remaining tenth, from the middle.
+# First attempt: give each *word* a number. Our English text is the manual of Python. We cut a tenth
+# out of its middle, as new text. The words of the other nine tenths are the vocabulary.
 
 # %%
 import re
@@ -61,9 +61,9 @@ print("  ", ", ".join(sorted(set(unknown))[-8:]))
 assert 20 < len(new) / len(unknown) < 80, "of a hundred words, a few have no number"
 
 # %% [markdown]
-# Of a hundred words, a few are missing, in a text by the same authors about the same subject. The
-# missing words are mostly rare ones. A larger vocabulary moves the limit, but there are always
-# further names. Besides, `merge`, `merged` and `merging` would be three unrelated numbers.
+# Of a hundred words, a few have no number, in a text by the same authors about the same subject.
+# Most of these are rare words. A larger vocabulary holds more of them, but there are always further
+# names. Besides, `merge`, `merged` and `merging` would be three unrelated numbers.
 #
 # Second attempt: give each *character* a number. Then little is ever unknown. But the text becomes
 # longer.
@@ -96,9 +96,16 @@ plot.save(d.figure, "10_three_ways.png")
 # ### Words and characters, counted
 
 # %%
-rare = sum(n <= 2 for n in Counter(unknown).values()) / len(set(unknown))
-print(f"{rare:.0%} of these words occur once or twice")
-assert rare > 0.7, "most of them are rare here too"
+def rare(words):
+    """Of the different words: the share that occurs once or twice"""
+    counts = Counter(words).values()
+    return sum(n <= 2 for n in counts) / len(counts)
+
+
+has_number = [word for word in new if word in known_counts]
+print("in the new tenth, once or twice:", end=" ")
+print(f"{rare(unknown):.0%} of the unknown words, {rare(has_number):.0%} of the others")
+assert rare(unknown) > rare(has_number) + 0.2, "unknown words are rarer than the others"
 longer = sum(map(len, manual)) / len(manual)
 print(f"characters for each word: {longer:.1f}")
 print(f"pairs of positions that attention compares: {longer**2:.0f} times as many as with words")
@@ -221,8 +228,11 @@ plot.save(d.figure, "10_merges_of_a_word.png")
 # %% [markdown]
 # ## 3. Encoding, and the way back
 #
-# A new word comes. Which symbols is it? Do to it what was done to the words of the corpus: the same
-# merges, in the same order.
+# A new word comes. Into which symbols is it cut? Do to it what was done to the words of the corpus:
+# the same merges, in the same order. Take `nest`. In the list above there are `ne` (merge 5) and
+# `est</w>` (merge 2), and the word has only one `e`.
+#
+# **Guess:** which of the two will be in `nest`?
 
 # %%
 toy_pairs_in_order = [pair for pair, _ in toy_merges]
@@ -246,10 +256,13 @@ for word in toy:
     whole = encode_in_sequence(word, toy_pairs_in_order)
     assert whole == [word + "</w>"], "a word that was learnt is one symbol"
 
+# %% [markdown] tags=["answer"]
+# `est</w>`: merge 2 is done before merge 5, and then no `e` is left for `ne`. Most people guess
+# `ne`, because we read a word from its beginning.
+
 # %% [markdown]
-# Now `nest`, and **the surprise of this lesson**. The vocabulary has `ne`, learnt from `newest`. It
-# is easy to believe that an encoder takes the longest symbol that fits, then again the longest for
-# the rest:
+# This is **the surprise of this lesson**. It is easy to believe that an encoder goes from left to
+# right, takes the longest symbol that fits, and then again the longest for the rest:
 
 # %%
 vocabulary = {symbol for pair in toy_pairs_in_order for symbol in (*pair, "".join(pair))}
@@ -270,13 +283,41 @@ print(f"nest by the longest match:     {' | '.join(encode_longest_match('nest'))
 assert encode_longest_match("nest") == ["ne", "st</w>"], "the longest match is another cut"
 
 # %% [markdown]
-# They are not the same. The merges give `n | est</w>`, because `(e, st</w>)` was learnt before
-# `(n, e)`: **the age of a pair decides, not its length.** A model that has learnt what `est</w>`
-# means would now be given `ne | st</w>`, a pair of tokens that it never saw in training, because
-# the merges never give it. Text encoded in this way decodes well, and no error message appears.
+# The longest match cuts the word in another way. The merges give `n | est</w>`, because
+# `(e, st</w>)` was learnt before `(n, e)`: **the age of a pair decides, not its length.**
 #
-# **The way back** undoes the steps, the last one first: join the symbols, and write a space where
-# a mark stands.
+# The difference matters. Suppose that a model was trained on text that the merges have cut. They
+# never give `ne | st</w>`, so it has never seen these two tokens side by side. An encoder by the
+# longest match would now give it this pair. No error message appears: join the symbols, and the
+# word is right.
+#
+# **Your turn:** `nest` after merge 1 is `n`, `e`, `st</w>`. Of all the merges, which one is next?
+# Return its rank, from the ranks of the pairs of neighbours (`ranks` gives the rank of a pair).
+
+# %%
+from minigpt.learn import gap
+
+ranks_of_toy = {pair: rank for rank, (pair, _) in enumerate(toy_merges, start=1)}
+half_way = ["n", "e", "st</w>"]
+
+
+def your_next_rank(symbols, ranks):
+    return ...  # pairwise(symbols): the pairs of neighbours
+
+
+all_tried = [n for pair, n in ranks_of_toy.items() if merge(half_way, pair) != half_way]
+gap.judge(your_next_rank, half_way, ranks_of_toy, expected=all_tried[0])
+
+# %% [markdown] tags=["answer"]
+# `min(ranks[pair] for pair in pairwise(symbols))`: of the pairs in the word, the one that was
+# learnt first. (Where a pair is no merge, it must be left out; section 4 does so.)
+
+# %% [markdown] tags=["deeper"]
+# ### The way back
+#
+# Encoding has three steps: cut the text into words, mark the last character of each word, and cut
+# the words into symbols. Decoding undoes them, the last one first. Join the symbols, write a space
+# for each mark, and what is left are words with spaces between them.
 
 # %%
 def encode_text(text, encode_word):
@@ -286,8 +327,8 @@ def encode_text(text, encode_word):
 
 def decode(symbols):
     """The text of a list of symbols."""
-    text = "".join(symbols)  # every word was cut into symbols
-    return text.replace("</w>", " ").strip()  # its last character had been marked
+    text = "".join(symbols)  # undoes the cut into symbols
+    return text.replace("</w>", " ").strip()  # undoes the marks, and the cut into words
 
 
 def by_toy_merges(word):
@@ -320,8 +361,10 @@ assert set(tied.values()) == {2} and max(tied) == ("w", "e"), "three equal pairs
 # merge it is `x new y`. The pair (left, right) is gone; (x, left) and (right, y) occur once less;
 # (x, new) and (new, y) occur once more. Everything else is as before. So we keep, for each pair,
 # the set of words that contain it (an *inverted index*, like the one at the end of a book), and
-# count again in those words only. (A word that loses a pair stays in the set of this pair: it may
-# later be looked at for nothing, and no count becomes wrong.)
+# count again in those words only.
+#
+# One detail: a word that has lost a pair stays in the set of that pair. So a word may later be
+# looked at in which there is nothing to merge. That costs a little time, and the counts stay right.
 
 # %%
 from collections import defaultdict
@@ -403,9 +446,11 @@ assert late < early / 5, "the later the merge, the fewer the words"
 
 # %% [markdown]
 # The later the merge, the rarer its pair and the fewer the words that it touches, while
-# `learn_slowly` counts all words until the end. (What remains is the search for the largest
-# count. The library keeps the pairs sorted by their counts, and changes only the counts of the
-# neighbours.)
+# `learn_slowly` counts all words until the end.
+#
+# One slow step is left: for each merge, `merge_next` looks through all pairs for the largest count.
+# The library keeps the pairs in groups, one group for each count, and begins with the highest. So
+# it finds the next pair without a search.
 #
 # **Encoding.** `encode_in_sequence` tries all merges on every word, 40,000 for GPT-1. Most of them
 # do not occur in the word. It is enough to look at the pairs that are in the word now, and to take
@@ -435,12 +480,16 @@ for word in some_words[-3:]:
     print("  ", " | ".join(encode_by_rank(word, manual_ranks)))
 
 # %% [markdown]
-# Why are they equal? A merge can only create pairs that contain its new symbol, and every merge
-# that uses this symbol was learnt later than the symbol itself. So after the merge of rank 7 no
-# pair with a rank below 7 can appear, and "lowest rank first" goes through the list in its
-# sequence. (This needs that no two merges make the same symbol, such as ab + c and a + bc. The last
-# assertion shows it for our merges, and in GPT-1's released list each of the 40,000 merges makes a
-# symbol of its own.) Words repeat, so the library also remembers the symbols of each word.
+# Why are the two ways equal? Take the merge of rank 7. It makes a new symbol, and each new pair in
+# the word contains this symbol. A merge that uses the symbol must have been learnt after it, so its
+# rank is above 7. So no pair with a rank below 7 can appear now: "lowest rank first" goes through
+# the list from its first merge to its last.
+#
+# This needs one condition: no two merges make the same symbol, as ab + c and a + bc would. The last
+# assertion checks it for our merges. In GPT-1's released list, too, each of the 40,000 merges makes
+# a symbol of its own.
+#
+# Words repeat, so the library also remembers the symbols of each word.
 
 # %% [markdown] tags=["deeper"]
 # ## 5. Check, and the trap
@@ -457,7 +506,7 @@ ours = [f"{left}+{right} {count}" for (left, right), count in toy_merges]
 for line in published:
     print(line)
 same = ours == "  ".join(published).split("  ")
-assert same, "merges, counts and sequence are those of the published program"
+assert same, "merges, counts and order are those of the published program"
 
 # %% [markdown]
 # **The trap: a round trip proves little.** `decode(encode(text)) == text` is a good test to have,
@@ -594,15 +643,19 @@ axes.legend(loc="upper right", fontsize="small")
 plot.save(figure, "10_symbols_per_word.png")
 
 # %% [markdown]
-# From 16 merges to 512, each doubling saves about 0.2 to 0.35 symbols for each word, in the four
-# curves of text like that from which the merges were learnt. Later doublings save less: no word can
-# have less than one symbol. The story world has so few words that its learning ends early: no pair
-# is left that occurs twice. Its merges help the manual little; the red curve ends above 2. So a
-# vocabulary cuts text of its own kind into few tokens, and other text into more.
+# Look first at the four curves in which the text is like the one that the merges come from. From 16
+# merges to 512, each doubling saves about 0.2 to 0.35 symbols for each word. Later doublings save
+# less: no word can have less than one symbol. The story world has so few words that its learning
+# ends early: no pair is left that occurs twice.
 #
-# Why not go on until every word is one symbol? Each symbol is a row of the embedding. As an input,
-# this row learns only from the places where the symbol occurs. And each symbol is a score that the
-# head computes at every position. GPT-1 stopped at 40,000 merges:
+# The red curve reads the manual with merges from stories. They help it little. The reason is not
+# that there are fewer of them: with 512 merges each (the last line), those from the manual are much
+# better for it. So a vocabulary cuts text of its own kind into few tokens, and other text into
+# more.
+#
+# Why not go on until every word is one symbol? Each symbol has a row in the embedding. As an input,
+# this row learns only from the places where the symbol occurs. And for each symbol the head
+# computes a score, at every position. GPT-1 stopped at 40,000 merges:
 
 # %%
 V, C, T = 1 + 238 + 238 + 40_000 + 1, 768, 512
@@ -661,7 +714,7 @@ assert (gpt1.tokens[0], gpt1.tokens[-1]) == ("<unk>", "\n</w>"), "the first id a
 assert gpt1.decode(ids) == "tom was happily lost .\n<unk><unk>", "as section 5 says"
 
 # %% [markdown]
-# The list has a fixed sequence, that of the released file: `<unk>` has the id 0, then come the
+# The list has a fixed order, that of the released file: `<unk>` has the id 0, then come the
 # characters, the characters with their mark, one symbol for each merge, and the line end.
 
 # %% [markdown] tags=["deeper"]
@@ -688,10 +741,10 @@ assert gpt1.decode(ids) == "tom was happily lost .\n<unk><unk>", "as section 5 s
 # ## 9. To keep
 #
 # - Byte-pair encoding joins the most frequent pair of neighbours into one symbol, everywhere, again
-#   and again: frequent words become one token, and rare ones are spelled.
+#   and again: frequent words become one token, and rare words are spelled in several.
 # - A new word is encoded by the same merges in the order in which they were learnt.
-# - Age decides, not length: an encoder that takes the longest piece gives tokens that the model has
-#   never seen, and no error.
+# - Age decides, not length: an encoder that takes the longest piece gives rows of tokens that the
+#   model never saw in training, and no error message.
 
 # %% [markdown]
 # ## 10. Exercises
