@@ -15,10 +15,10 @@
 # %% [markdown]
 # ## 1. Why: a model gives probabilities, and a text needs tokens
 #
-# The reference model of lesson 11 gives every token a probability. It does not choose one. So far
-# we have drawn a token with its probability, appended it, and run the model again. Is this the
-# right way? Its tokens are pieces of text as GPT-2 cuts them (lesson 15), most often a word with
-# the space before it.
+# The reference model of lesson 11 gives every token a probability. It does not choose one. (Its
+# tokens are pieces of text as GPT-2 cuts them, lesson 15: most often a word with the space before
+# it.) So far we have drawn a token with its probability, appended it, and run the model again. Is
+# this the right way?
 
 # %%
 import textwrap
@@ -81,8 +81,10 @@ assert next_probabilities("Once upon a").max() > 0.9 > 0.5 > p_open.max(), "sure
 # On the right the model is in doubt, but not because it is weak. The stories really go on in
 # different ways, and the model has learnt how often.
 #
-# **Greedy** choice is the simplest rule: take the likeliest token. Then every story is the same
-# story, although the model gives other stories a probability too:
+# **Greedy** choice is the simplest rule: take the likeliest token. Let the model write the
+# beginnings of two stories in this way, each from the start token alone.
+#
+# **Guess:** how much will they differ?
 
 # %%
 def write(ids, n_tokens, choose, seed=0):
@@ -108,22 +110,31 @@ two_texts = write(np.full((2, 1), START), 40, greedy)
 show(two_texts)
 assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beginning"
 
+# %% [markdown] tags=["answer"]
+# Not at all: where nothing is drawn at random, an equal beginning goes on in an equal way. Many
+# people expect two stories, since the model gives many stories a probability.
+
 # %% [markdown]
-# **This is the surprise of the lesson**: the likeliest choice at every step gives one text for all,
-# and not a typical one (section 6 measures it). A second danger: suppose that a model reads only
-# the last token, and writes "the cat and the". After the first "the" it wrote "cat", so it writes
-# "cat" again, without an end: it runs in a circle. A Transformer reads CONTEXT tokens, so nothing
+# **This is the surprise of the lesson**: a model that has read thousands of stories writes a single
+# one, if it takes the likeliest token at every step. And that one is not typical (section 6). So we
+# draw at random, with the model's probabilities. How?
+
+# %% [markdown] tags=["deeper"]
+# ### A second danger: a text that runs in a circle
+#
+# Suppose that a model reads only the last token, and has written "the cat and the". After the first
+# "the" it chose "cat". So it chooses "cat" again, then "and", then "the", and so on without an end.
+# A Transformer reads CONTEXT tokens, and they are not the same ones the second time. So nothing
 # *forces* it into a circle soon. Large models on real text often repeat themselves all the same
 # when they choose greedily (Holtzman et al.).
-#
-# So we draw at random, with the model's probabilities. How?
 
 # %% [markdown] tags=["deeper"]
 # ### The model beside 4,000 stories
 #
-# Here are its probabilities beside what 4,000
-# stories do. Other 4,000 stories would give other counts: the share of a word that was counted n
-# times varies by about the share divided by the square root of n (one standard deviation).
+# Here are the model's probabilities beside what 4,000 stories do. Other 4,000 stories would give
+# other counts. A word that was counted n times could easily have come the square root of n times
+# more or less often. So its share varies by about the share divided by the square root of n (one
+# standard deviation; the table has it behind the sign +-).
 
 # %%
 import re
@@ -147,10 +158,10 @@ for token in p_open.argsort()[::-1][:6]:
 # ## 2. Forward: four steps from scores to a token
 #
 # **Temperature.** Divide the logits by a number, the temperature T. (So in this lesson a text has
-# the length L, and not T as before.) Since p is proportional to exp(logit), this turns p into
-# p^(1/T), up to a constant. At T = 1/2, a token that was twice as likely as another becomes four
-# times as likely. The *entropy* is the mean surprisal of what is drawn, $-\sum_v p_v \ln p_v$: 0
-# where one token is certain, ln V where all are equally likely.
+# the length L, and not T as before.) p is proportional to exp(logit), and exp(logit / T) is
+# exp(logit)^(1/T). So p becomes p^(1/T), up to a constant. At T = 1/2, a token that was twice as
+# likely as another becomes four times as likely. The *entropy* is the mean surprisal of what is
+# drawn, $-\sum_v p_v \ln p_v$: 0 where one token is certain, ln V where all are equally likely.
 
 # %%
 def entropy(p):
@@ -169,7 +180,7 @@ assert np.allclose(softmax(four_logits / 1e-3), [1, 0, 0, 0]), "a low T is greed
 
 # %% [markdown]
 # Towards T = 0 the likeliest token gets everything. We may not divide by 0, so T = 0 is defined as
-# greedy choice. Towards infinity all four become equally likely, with entropy ln 4 = 1.386.
+# greedy choice. Towards infinity all become equally likely (here the entropy is ln 4 = 1.386).
 # Temperature never changes which of two tokens is likelier.
 #
 # **Top-k.** Keep the k likeliest tokens and give all others the logit -inf, which is probability 0.
@@ -226,11 +237,31 @@ assert sizes == [[1, 1], [1, 2], [2, 3], [3, 4]], "the paper keeps one token mor
 
 # %% [markdown]
 # **The draw.** Lay the probabilities end to end on a stick of length 1. Draw a number u, uniform
-# between 0 and 1. The piece in which u lies is the token. Its index is the number of cumulative
-# sums that are at most u.
+# between 0 and 1. The piece in which u lies is the token. (A border belongs to the piece on its
+# right.)
 #
-# In code, u is multiplied by the last sum, because rounding can leave that sum a little below 1.
-# Section 5 shows what happens otherwise.
+# **Your turn:** in which piece does u lie? The judge cuts the stick into 100 equal parts, writes on
+# each part its token, and looks at part 75.
+
+# %%
+from minigpt.learn import gap
+
+hundred_parts = np.repeat(np.arange(4), [50, 25, 15, 10])  # token 0 is on the first 50 parts, ...
+
+
+def your_draw(p, u):
+    return ...  # p (V,), u a number in [0, 1) -> the number of the token
+
+
+gap.judge(your_draw, four, 0.75, expected=hundred_parts[75])
+
+# %% [markdown] tags=["answer"]
+# `(p.cumsum() <= u).sum()`: a cumulative sum is where a piece ends. Count the pieces that end at u
+# or before it.
+
+# %% [markdown]
+# Now for all rows at once. In code, u is multiplied by the last sum, because rounding can leave
+# that sum a little below 1. Section 5 shows what happens otherwise.
 
 # %%
 def draw(p, u):
@@ -249,7 +280,7 @@ assert draw(only_1_and_3, np.array([largest_u]))[0] == 3, "not even at the other
 
 # %% [markdown]
 # All four steps together are a rule that can be given to `write`. GPT-2's code takes them in this
-# sequence: temperature, top-k, top-p, draw.
+# order: temperature, top-k, top-p, draw.
 
 # %%
 def sampler(temperature=1.0, top_k=None, top_p=None):
@@ -286,8 +317,8 @@ plot.save(stick_figure, "12_stick.png")
 # %% [markdown] tags=["deeper"]
 # ### The order matters
 #
-# The nucleus is measured on what the temperature and top-k have left, made to
-# sum to 1 again:
+# Temperature and top-k change the logits first. Then softmax makes probabilities of them, which sum
+# to 1 again, and top-p measures its share on these. So another order keeps other tokens:
 
 # %%
 def count(logits):
@@ -330,10 +361,10 @@ assert np.array_equal(slow_ids, fast_ids), "the library's generate writes the sa
 # %% [markdown] tags=["deeper"]
 # ### What rounding changes
 #
-# That no gradient passes has a good side. Another device computes logits that differ in their last
-# digits (float32 has about seven). Then the pieces of the stick move a little, and the token
-# changes only if u lies where a border has moved. (After one changed token, the rest is another
-# text.)
+# For almost every u, a small change of the logits does not change the token. That has a good side.
+# Another device computes logits that differ in their last digits (float32 has about seven). Then
+# the pieces of the stick move a little, and the token changes only if u lies where a border has
+# moved. (After one changed token, the rest is another text.)
 
 # %%
 noise = np.random.default_rng(11)
@@ -405,11 +436,16 @@ for temperature in (0.5, 1.0, 2.0):
 # \frac{d}{db} \left( F - b z_y \right) = \mathrm{E}[z] - z_y
 # $$
 #
-# So at the best temperature, the logit that the model *expects* equals, on average, the logit of
-# the token that really *comes*. If the model expects more than what comes, it is too sure: the
-# derivative is positive, so a smaller b, which is a higher T, has a lower loss. If it expects less,
-# it is too unsure. The derivative grows with b, because F'' is not negative. So we can find its
-# zero by halving an interval, on stories that the model has not seen:
+# E[z] is the mean logit of the tokens that the model would draw: the logit that it *expects*. z_y
+# is the logit of the token that really *comes*. At the best temperature the derivative is 0, so the
+# two are equal, on average over all places.
+#
+# - If the model expects more than what comes, it is too sure. The derivative is positive, so a
+#   smaller b, which is a higher T, has a lower loss.
+# - If it expects less, it is too unsure.
+#
+# The derivative never falls when b grows, because F'' is not negative. So we can find its zero by
+# halving an interval, on stories that the model has not seen:
 
 # %%
 def beginnings(ids):
@@ -503,11 +539,12 @@ assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the 
 
 # %% [markdown]
 # A fixed k is too many in one place and too few in the next. And the tail, the tokens behind the
-# first five, is *not* empty in real text: to cut it removes real words too. At a single place it is
-# small, but nearly every text of 100 draws goes into it somewhere, as nearly every story does (the
-# last line). Then why cut? A reason that is often given, and a guess here: an author who writes a
-# rare word knows how to go on; a model that has drawn one by chance has seldom seen such a
-# beginning.
+# first five, is *not* empty in real text: to cut it removes real words too. At a single place its
+# probability is small. But a text has 100 places: nearly every text of 100 draws goes into the tail
+# somewhere, as nearly every story does (the last line).
+#
+# Then why cut? A reason that is often given, and a guess here: an author who writes a rare word
+# knows how to go on. A model that has drawn one by chance has seldom seen such a beginning.
 
 # %% [markdown] tags=["deeper"]
 # ## 5. Check: how can a random function be wrong?
@@ -609,8 +646,9 @@ assert zeros > 100, "with these probabilities, a frequency shows the error"
 # ## 6. See it: the likeliest text is not a typical text
 #
 # **Why the likeliest text is not typical.** A coin shows heads with probability 0.6. It is thrown
-# 100 times. Which single sequence of results is the likeliest of all? Not one with 60 heads. It is
-# *all heads*: each tails makes a sequence less likely, by the factor 0.4 / 0.6.
+# 100 times, and the 100 results are written down one after the other, as a sequence.
+#
+# **Guess:** of all possible sequences, which single one is the likeliest?
 
 # %%
 import math
@@ -627,6 +665,11 @@ print(f"surprisal per throw: {-math.log(0.6):.3f} for all heads, "
       f"{-math.log(one_sequence[60]) / 100:.3f} for 60 heads; the entropy is {coin_entropy:.3f}")
 assert one_sequence.argmax() == 100 and together.argmax() == 60, "likeliest, and most frequent"
 assert abs(-math.log(one_sequence[60]) / 100 - coin_entropy) < 1e-9, "typical: as the entropy says"
+
+# %% [markdown] tags=["answer"]
+# All heads: each tails makes a sequence less likely, by the factor 0.4 / 0.6. Most people guess a
+# sequence with 60 heads. There are so many of those that one of them nearly always comes, or one
+# with about as many heads. But each single one is less likely than all heads.
 
 # %% tags=["hide-input"]
 coin_figure, coin = plot.plt.subplots(figsize=(9, 4.5))
@@ -645,9 +688,9 @@ plot.save(coin_figure, "12_coin.png")
 # %% [markdown]
 # The likeliest sequence is practically never seen. What we see is *typical*: its surprisal per
 # throw is near the entropy. This is Shannon's theorem. It holds for texts too, if they are long and
-# come from a source that does not change (stationary and ergodic). To search for the likeliest text
-# is to search for 100 heads. Greedy choice searches step by step, and may miss it. Beam search
-# follows several texts at once and keeps the likeliest: it searches harder.
+# come from a source that does not change (stationary and ergodic). One who searches for the
+# likeliest text searches for 100 heads. Greedy choice does so step by step, and may miss it. Beam
+# search follows several texts at once and keeps the likeliest ones, so it finds likelier texts.
 #
 # Now we measure it. Take unseen stories, give the model their first 9 tokens (the start token is
 # one of them), and let it go on in different ways. Then compute the model's own surprisal, in nats
@@ -723,12 +766,14 @@ assert spread["greedy"] < spread["real"] / 2, "greedy texts hardly vary"
 assert 2 / 3 < spread["T = 1"] / spread["real"] < 3 / 2, "texts at T = 1 vary as real ones do"
 
 # %% [markdown]
-# Greedy text is *too good*: it costs less than most real stories from the same beginning. At a
-# single place this must be so: the surprisal of the likeliest token is never above the mean
-# surprisal of a draw. Some real stories are cheap too, so greedy texts lie within the grey area.
-# But greedy texts are all alike: each hardly repeats itself, they repeat one another. Texts drawn
-# at T = 1 cost about what real stories cost, and vary about as much (deviations of 0.11 and 0.11).
-# Why do drawn texts come near to the real cost?
+# Let the *cost* of a text be its surprisal per token. Greedy text is *too good*: it costs less than
+# most real stories with the same beginning. At a single place this must be so, since the surprisal
+# of the likeliest token is never above the mean surprisal of a draw. Yet the greedy texts lie
+# within the grey area, for some real stories are cheap too. But greedy texts are all alike: none
+# repeats itself, but they repeat one another (the column "in all texts").
+#
+# Texts drawn at T = 1 cost about what real stories cost, and vary about as much (deviations of 0.11
+# and 0.11). Why do drawn texts come near to the real cost?
 #
 # The first part is section 4. At the best temperature the expected logit E[z] equals, on average,
 # the real one, z_y. Multiply both by b, and subtract both from F. Then, again on average,
@@ -738,8 +783,10 @@ assert 2 / 3 < spread["T = 1"] / spread["real"] < 3 / 2, "texts at T = 1 vary as
 # \underbrace{F - b\,z_y}_{\text{the loss}}
 # $$
 #
-# T = 1 is near the best temperature, so there the two are nearly equal. This is about *one* draw in
-# a real context. The second part must be measured: in its own text the model goes on after its own
+# T = 1 is near the best temperature, so there the two are nearly equal. This is about *one* draw
+# that follows real text.
+#
+# The second part must be measured. When the model writes a whole text, it goes on after its own
 # mistakes, which it never met in training. If this made it unsure, its surprisal would grow from
 # draw to draw. (A text can also become wrong while the model is sure of it. This test cannot see
 # that; lesson 11 counts faults.)
@@ -761,7 +808,7 @@ assert abs(mean["T = 1"] / mean["real"] - 1) < 0.15, "its own text is as surpris
 assert growth < 2 * error_of_growth < 0.2, "no growth that these texts could show"
 
 # %% [markdown]
-# No growth is seen.
+# No growth is seen, within the 91 tokens of these texts.
 #
 # And which tokens surprise? One real story, and the greedy text from the same beginning:
 
@@ -806,9 +853,9 @@ for name, ids in texts.items():
 
 # %% [markdown]
 # At T = 1.5 a word is in a wrong place ("Every windy morning, word, Zoe").
-# Greedy sentences are in order, and they are always the same ones. At T = 1 text is *typical*.
-# Whether you want that depends on the purpose: a sum has one right answer, a story may go on in
-# many ways.
+# Greedy sentences are correct, and they are always the same ones. At T = 1 text is *typical*.
+# Whether you want that depends on the purpose: a calculation has one right answer, and a story may
+# go on in many ways.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. In the library
@@ -886,20 +933,23 @@ print(f"surprisal of tokens {LATE} to {LENGTH - 1}")
 print(f"with the whole story before them:  {with_all:.2f}")
 print(f"without its first {SLID} tokens:      {without_first:.2f}")
 print(f"with those of another story there: {with_other:.2f}")
-assert with_other > 1.2 * with_all, "what the first tokens said is missed"
+assert with_other > 1.2 * with_all, "without what the first tokens said, the rest costs more"
 
 # %% [markdown]
-# The last number shows that what the first tokens said matters, at unchanged positions (a wrong
-# beginning may also mislead). There is another price. When the window slides, each token moves one
-# position down, and its position is part of the input. So nothing of the last step can be kept,
-# and the whole window is computed anew for each token. GPT-2's released code does not slide: it
-# stops at 1,024 tokens.
+# In the last line all positions are as before, and the cost is much higher all the same. So what
+# the first tokens said matters. (Or the beginning of another story misleads: a part of the rise may
+# come from that.)
+#
+# There is another price. When the window slides, each token moves one position down, and its
+# position is part of the input. So nothing of the last step can be kept, and the whole window is
+# computed anew for each token. GPT-2's released code does not slide: it stops at 1,024 tokens.
 #
 # **A text as a whole.** Surprisals add up. The log-likelihood of a text is minus their sum, which
 # is minus the loss times the number of tokens. Texts of different lengths are compared by their
-# *mean*, because each further token makes the sum smaller. With no more than that, a model can
-# judge. Four names are looked for in each story. The last one that stands there is replaced by
-# another:
+# *mean*, because each further token makes the sum smaller.
+#
+# So a model can judge which of two texts is better. We look for the names Zoe, Max, Anna and Leo in
+# each story, and replace the last of them by another of the four:
 
 # %%
 loss, _ = model.loss(real[:1, :-1], real[:1, 1:], grad=False)
@@ -946,7 +996,7 @@ assert (worse > 0).mean() > 0.8, "the model knows which name belongs there"
 # - Greedy choice writes one and the same text, although the model gives others a probability: the
 #   likeliest text is not a typical text.
 # - "top-p 0.9" in one program is not "top-p 0.9" in another: the paper keeps the smallest set that
-#   reaches the share, GPT-2's code stays at most at it.
+#   reaches the share, GPT-2's code keeps tokens as long as their sum is at most the share.
 
 # %% [markdown]
 # ## 10. Exercises

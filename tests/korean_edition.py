@@ -246,8 +246,8 @@ VOWEL, CONSONANT, RIEUL = "", "C", "ㄹ"
 LETTERS = {**dict.fromkeys("lLrR", RIEUL), **dict.fromkeys("mMnN", CONSONANT)}
 DIGITS = {**dict.fromkeys("178", RIEUL), **dict.fromkeys("036", CONSONANT)}
 WORDS = {  # how a word in Latin letters ends where it is read aloud
-    CONSONANT: "activation at attention attn block down dropout epsilon flashattention hat learn mean nan norm onehot "
-    "out own pop run step target tom top up zhang adam",
+    CONSONANT: "activation at attention attn block down dropout epsilon flashattention hat learn logit mean nan norm "
+    "onehot out own pop run step target tom top up zhang adam",
     RIEUL: "gimpel lr total",
     VOWEL: "accumulate adamw added albert allclose backward beta cache check compare conv1d entropy erf exp explore "
     "face folder forward gelu gradcheck gradient happy hendrycks ids key kingma lambda ledger linear loshchilov loss "
