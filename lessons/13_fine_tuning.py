@@ -53,18 +53,16 @@ for name in FOUR:
 # - *Similarity*: two texts, and neither comes first.
 # - *Multiple choice*: a text, perhaps a question, and several answers.
 #
-# Before 2018 many systems had an architecture of their own for each of these. For entailment one
-# built two encoders and compared what they found. For reading questions one built attention between
-# question and text.
+# Before 2018 many systems had an architecture of their own for each of these: for entailment, say,
+# two encoders whose results were compared.
 #
 # GPT-1's idea: change the *text* to suit the task, and not the model. Write everything into one
-# sequence, let the model read it, and look at its state at the end. (The paper speaks of a
-# "traversal-style" input: the parts of a structured question, one after the other.)
+# sequence, its **layout**, let the model read it, and look at its state at the end.
 
 # %% [markdown]
 # A layout needs three new tokens (start, delimiter, extract), which no text contains. Their
-# embeddings are drawn at random, and fine-tuning has to teach the model what they mean. What else
-# is new? One matrix, W, with its bias: from the state at the last token to a score for each label.
+# embeddings are drawn at random, and fine-tuning must teach what they mean. What else is new? One
+# matrix, W, with its bias: from the state at the last token to a score for each label.
 
 # %%
 V, C = pretrained.config.vocab_size, pretrained.config.n_embd
@@ -77,9 +75,9 @@ assert new < body_size / 1000, "less than a thousandth is new"
 # %% [markdown] tags=["deeper"]
 # ### Does the model know which task an input is?
 #
-# Nothing in the text says so. It need not know: for
-# each task there is one fine-tuned *copy* of the model, with its own head. The weights are the
-# task's. To let one model do several tasks, the text itself must name the task (lesson 19).
+# Nothing in the text says so, and the model need not know: for each task there is one fine-tuned
+# *copy* of it, with weights and a head for this task alone. To let one model do several tasks, the
+# text itself must name the task (lesson 19).
 #
 # Is the head all that is new? That is often said, and it is not quite so: the vectors of the three
 # special tokens are new too, and in a multiple choice the head has one column, not one for each
@@ -155,12 +153,12 @@ for sequence in similarity(text.encode("Mia had a kite."), text.encode("Mia owne
 #
 # where h'_e is the state of the second sequence. A softmax turns scores into probabilities: over
 # the labels, or over the *candidates*. The cross-entropy with the right answer is the loss of the
-# task, L2 (GPT-1 equation 4). (L1 and L2 are the paper's names of two losses; they are not
-# norms.)
+# task, L2 (GPT-1 equation 4). (L1 and L2 are the paper's names of two losses, not norms.)
 #
-# Sequences of one batch have different lengths, so the shorter ones are filled up at the right
-# (padding). A causal model never sees what stands to the right of the extract token: another
-# filling gives the same state there.
+# Sequences of one batch have different lengths, so shorter ones are filled up at the right
+# (**padding**). We fill them once with the id 0, and once with the id 8.
+#
+# **Guess:** how much do the states at the extract tokens change?
 
 # %%
 import numpy as np
@@ -183,6 +181,10 @@ states = [pretrained.hidden(ids)[0][np.arange(3), short_last] for ids in (short_
 print("another filling changes the states by at most", np.abs(states[0] - states[1]).max())
 assert np.abs(states[0] - states[1]).max() < 1e-6, "the filling is not read"
 
+# %% [markdown] tags=["answer"]
+# Not at all, but for rounding. Many expect that padding must be hidden. But a causal model never
+# sees what is to the right of a position, and all padding is to the right of the extract token.
+
 # %% [markdown]
 # **The auxiliary loss.** The paper keeps the old loss too, on the labelled texts themselves. Its
 # reasons (section 3.2): the model generalises better, and learns faster.
@@ -191,10 +193,12 @@ assert np.abs(states[0] - states[1]).max() < 1e-6, "the filling is not read"
 # L_3 = L_2 + \lambda L_1, \qquad \lambda = 0.5
 # $$
 #
-# (equation 5). Whether it helps must be measured (exercise 4). L1 is averaged over the tokens of
-# each sequence first, and then over the sequences. The paper does not say so, but OpenAI's code
-# does. So a long story does not count more than a short one. (The special tokens are targets too,
-# except start, which nothing precedes.) Each prediction gets its *share*:
+# (equation 5). Whether it helps must be measured (exercise 4).
+#
+# L1 is a mean over the tokens of each sequence first, and then over the sequences (so OpenAI's
+# code; the paper does not say). So a long story does not count more than a short one. Among three
+# sequences, each prediction of one with 2 targets has the *share* 1/2 times 1/3. (The special
+# tokens are targets too, except start: no token comes before it.)
 
 # %%
 def shares(last, T):
@@ -208,9 +212,11 @@ assert np.isclose(shares(short_last, 5).sum(), 1), "an average"
 
 # %% [markdown]
 # Here is everything that comes after the model's last state h, for a task with one sequence for
-# each example. It uses the cross-entropy of lesson 02 twice, with a weight for each prediction:
-# `following` (N,T) are the next ids, `share` (N,T) their weights in L1, and `rows` the numbers 0
-# to N - 1. `table` is the embedding table, which is also the output matrix (lesson 08).
+# each example. It uses the cross-entropy of lesson 02 twice, with a weight for each prediction.
+#
+# - `following` (N,T): the next ids, and `share` (N,T): their weights in L1;
+# - `rows`: the numbers 0 to N - 1;
+# - `table`: the embedding table, which is also the output matrix (lesson 08).
 
 # %%
 def softmax(z):
@@ -301,9 +307,34 @@ for sequence in sequences_of("endings", tasks.examples("endings", 2)[0]):
 # %% [markdown]
 # ## 3. Backward: two gradients meet
 #
-# Each line undoes one forward line, in reverse. Note the last line. The head reads h at *one*
-# position of each sequence, the language model reads it at *all* positions. So h is used twice, and
-# its gradient is the sum of both parts.
+# The head reads h at *one* position of each sequence, and the language model reads it at *all*
+# positions. So h is used twice: in `states = h[rows, last]` and in `logits = h @ table.T`.
+#
+# **Your turn:** the gradient of h. You are given `dlogits`, and `placed`: dstates at the extract
+# tokens, and 0 at all other positions.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+dlogits_here = 0.5 * cross_entropy_backward(v.logits, v.following, v.share)
+placed_here = np.zeros_like(v.h)
+placed_here[v.rows, v.last] = cross_entropy_backward(v.scores, v.labels, v.weights) @ v.w.T
+
+
+def your_dh(dlogits, table, placed):
+    return ...  # dlogits (N,T,V), table (V,C), placed (N,T,C) -> dh (N,T,C)
+
+
+true = numeric(lambda h: forward(h, *args[1:], **constants), v.h)
+gap.judge(your_dh, dlogits_here, v.table, placed_here, expected=true)
+
+# %% [markdown] tags=["answer"]
+# `dlogits @ table + placed`: what is used twice gets two gradients, and they are added. The forward
+# line transposes the table, so this one does not.
+
+# %% [markdown]
+# Now the whole backward pass. Each line undoes one forward line, in reverse.
 
 # %%
 def backward(dout, v):
@@ -337,7 +368,7 @@ results = lines.check(forward, backward, *args, **constants)
 assert all(result.word == "happy" for result in results), "every gradient of both losses is right"
 
 # %% [markdown]
-# Which part arrives where? Here is the length of dh at each position, for the three sequences.
+# Which part arrives where? Here is the length of the vector dh at each position.
 
 # %%
 dh_both = backward(1.0, v)[0]
@@ -361,9 +392,9 @@ before_extract = np.arange(5) < v.last[:, None]
 assert np.array_equal(from_l1, before_extract), "L1 enters at all places before the extract token"
 
 # %% [markdown]
-# The task's gradient enters at one position of each sequence, the extract token. The gradient of L1
-# enters at all positions before it. The extract token itself has nothing to predict, and what
-# follows it is padding.
+# The task's gradient enters at one position of each sequence, the extract token. That of L1 enters
+# at all positions before it. At the extract token L1 has no target, and what follows is padding:
+# there the share is 0.
 
 # %% [markdown] tags=["deeper"]
 # ## 4. Collapse: what the head does to the state
@@ -374,9 +405,10 @@ assert np.array_equal(from_l1, before_extract), "L1 enters at all places before 
 # dh_e = \frac{1}{N} \, (p - \mathrm{onehot}(y)) \, W^\top
 # $$
 #
-# A step of h_e itself against this gradient would go away from each wrong label's column of W, in
-# proportion to its probability p, and towards the right one's, in proportion to 1 - p. This is
-# lesson 02 again. (h_e is no parameter: an update moves W and the weights of the model.)
+# Each label has a column of W. Suppose that h_e itself took a step against this gradient. It would
+# move towards the column of the right label, in proportion to 1 - p, and away from each of the
+# other columns, in proportion to their p. This is lesson 02 again. (h_e is no parameter: an update
+# moves W and the weights of the model.)
 #
 # A multiple choice has a surprise. There p runs over the candidates, and all of them share one
 # column of W and one bias b. For one example the gradient of the bias is the sum over the
@@ -386,11 +418,11 @@ assert np.array_equal(from_l1, before_extract), "L1 enters at all places before 
 # db = \sum_k (p_k - 1[k = y]) = 1 - 1 = 0
 # $$
 #
-# where 1[k = y] is 1 for the right candidate and 0 else. This is exactly 0, for every model and
-# every example. The bias raises the scores of all candidates alike, and a softmax depends only on
-# differences. So this parameter learns nothing. (With rounding the sum is about 1e-17 in the check
-# below. If rounding lets Adam move the bias, no probability changes.) OpenAI's code has this bias
-# all the same.
+# where 1[k = y] is 1 for the right candidate and 0 for the others. This is exactly 0, for every
+# model and every example. The bias raises the scores of all candidates alike, and a softmax depends
+# only on differences. So this parameter learns nothing. (With rounding the sum is about 1e-17 in
+# the check below. If rounding lets Adam move the bias, no probability changes.) OpenAI's code has
+# this bias all the same.
 
 # %%
 def choice_forward(states, w, b, labels, weights):
@@ -480,7 +512,10 @@ for name in ("sentiment", "similarity", "endings"):
 
 # %% [markdown]
 # **The trap.** In `backward` the two parts of dh are added. Suppose that somebody computes the
-# task's part first, and then writes `=` where `+=` should be:
+# task's part first, and then writes `=` where `+=` should be. The gradients are checked twice, with
+# lambda = 0, so that there is only the loss of the task, and with lambda = 0.5.
+#
+# **Guess:** in which of the two checks does the mistake show?
 
 # %%
 def careless(dout, v):
@@ -504,12 +539,17 @@ for lm_weight in (0.0, 0.5):
     all_right = all(result.word == "happy" for result in found)
     assert all_right == (lm_weight == 0), "the check shows it only if lambda is not 0"
 
+# %% [markdown] tags=["answer"]
+# Only with lambda = 0.5. One might think that the gradient of the task is lost in both. But with
+# lambda = 0 the wrong line is not run (`if v.lm_weight:`), so no check can show it.
+
 # %% [markdown]
-# With lambda 0 the wrong line is not run (`if v.lm_weight:`), so no check of the gradients can show
-# it. A loss that is a sum must be checked with every part switched on. And would training have told
-# us? Look at dw and db in the last table: they are right. So the head is trained all the same, but
-# no gradient of the task reaches the rest of the model. No error message says that it could be
-# better (exercise 5 measures how much).
+# So a loss that is a sum must be checked with every part switched on.
+#
+# Would we have noticed the mistake in training? Look at dw and db in the last table: they are
+# right. So the head learns, and the loss falls. But no gradient of the task reaches the rest of the
+# model, so it learns the task less well, and no error message says so. Exercise 5 measures how much
+# is lost.
 
 # %% [markdown] tags=["deeper"]
 # ## 6. See it: a few hundred labels
@@ -518,7 +558,8 @@ for lm_weight in (0.0, 0.5):
 # The recipe is GPT-1's: its own Adam, a rate that rises over 0.2 % of the updates and then falls
 # in a straight line to 0. We make only 45 updates; the rate 1e-3 was found by trial, and the
 # paper's 6.25e-5 is too small for so few (exercise 5). A second model of the same size, with
-# fresh weights, gets the same labels, updates and rate. It shows what they alone teach.
+# fresh weights, gets the same labels, updates and rate. It shows what can be learnt without
+# pre-training.
 
 # %%
 from minigpt.data.input_transformations import SPECIAL
@@ -598,12 +639,17 @@ axes.legend()
 plot.save(curve_figure, "13_sentiment.png")
 
 # %% [markdown]
-# This is one task, one draw of labels, one seed: an anecdote. With 200 test texts, one standard
-# deviation is 3.5 points where half of the answers are right, and 1.1 points at 97.5 %. The rate
-# was chosen for the pre-trained model; but fresh weights do no better with a rate of 3e-4, 3e-3 or
-# 1e-2. And it does not follow that the labels are too few for fresh weights: 45 updates are too few
-# (exercise 5 makes 180). Lesson 14 takes five tasks and five seeds, and takes away one thing at a
-# time.
+# How far can this be trusted?
+#
+# - It is one task, one draw of labels and one seed: an example, and no proof. By chance alone, a
+#   share of right answers among 200 texts varies: by 3.5 points (one standard deviation) if it is
+#   50 %, and by 1.1 points if it is 97.5 %.
+# - The rate was chosen for the pre-trained model. But with 3e-4, 3e-3 or 1e-2, too, fresh weights
+#   stayed at 50 % (the answer of exercise 5 has these runs).
+# - It does not follow that fresh weights would need more labels. With the same labels and 180
+#   updates in place of 45, they learn the task (exercise 5).
+#
+# Lesson 14 takes five tasks and five seeds, and takes away one thing at a time.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. In the library
@@ -643,7 +689,7 @@ for line in drawn.split("\n"):
     print(textwrap.fill(line, 96))
 
 # %% [markdown]
-# And the numbers agree with section 2: the same states, the same losses.
+# And the library's loss is that of section 2, from the same states:
 
 # %%
 body = GPT1(tiny_config, dtype=np.float64, seed=1)
@@ -670,6 +716,8 @@ assert np.isclose(ours.loss, theirs.total), "the same loss"
 # %% [markdown] tags=["deeper"]
 # ## 8. Paper and code
 #
+# - The paper calls a layout a "traversal-style" input: the parts of a structured question, one
+#   after the other.
 # - The paper (equation 3) has W alone. OpenAI's code adds a bias, which starts at 0. The paper
 #   draws start and extract at random; in the code all three special tokens are.
 # - The code keeps the first 254 tokens of a story and of an ending. Ours drops the front of the
@@ -679,7 +727,7 @@ assert np.isclose(ours.loss, theirs.total), "the same loss"
 #   example. (The reason is a guess: with a mask each, the candidates would differ by chance.)
 # - Rate 6.25e-5, batches of 32, three epochs, linear decay, warm-up over 0.2 % of the updates.
 #   For the Story Cloze test, the one task whose code was released, these are 46 full batches in
-#   each epoch, 138 updates: a warm-up of a quarter of one.
+#   each epoch, so 138 updates. The warm-up, 0.2 % of them, is about a quarter of one update.
 # - The code trains on four fifths of the 1,871 items of the *validation* file (the training file
 #   has no wrong endings), and keeps the epoch that is best on the other fifth. The paper prints
 #   86.5 %; the README of the code says that the median of ten runs is 85.8 %.
