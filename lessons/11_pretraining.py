@@ -368,9 +368,9 @@ assert math.log(V) - trap_start > 1, "and the first one shows it"
 
 # %% [markdown]
 # **This is the surprise of the lesson**: a training with this mistake goes on to the best loss of
-# all, nearly 0 (the deeper part below shows its curve). For our text that is impossible. When a
-# story names a child or a toy for the first time, the program has drawn it at random, so no model
-# can know it. Compare every loss with one that you understand: that is what the rivals are for.
+# all, nearly 0 (the deeper part below shows its curve). For our text that is impossible. The first
+# child that a story names was drawn at random by the program, so no model can know the name.
+# Compare every loss with one that you understand: that is what the rivals are for.
 
 # %% [markdown] tags=["deeper"]
 # ### Why the start shows it

@@ -240,8 +240,8 @@ assert sizes == [[1, 1], [1, 2], [2, 3], [3, 4]], "the paper keeps one token mor
 # between 0 and 1. The piece in which u lies is the token. (A border belongs to the piece on its
 # right.)
 #
-# **Your turn:** in which piece does u lie? The judge cuts the stick into 100 equal parts, writes on
-# each part its token, and looks at part 75.
+# **Your turn:** in which piece does u lie? The judge cuts the stick into 100 equal parts, writes
+# its token on each part, and for u = 0.75 looks at part 75.
 
 # %%
 from minigpt.learn import gap

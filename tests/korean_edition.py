@@ -251,8 +251,9 @@ WORDS = {  # how a word in Latin letters ends where it is read aloud
     RIEUL: "gimpel lr total",
     VOWEL: "accumulate adamw added albert allclose backward beta cache check compare conv1d entropy erf exp explore "
     "face folder forward gelu gradcheck gradient happy hendrycks ids key kingma lambda ledger linear loshchilov loss "
-    "mask milk nest normalizer numpy openai parameters parts past phi picked place plus press proj pytorch ranks rate relu "
-    "reshape rows rstd rust sameness second seed share softmax square tanh tokens transpose var weight windows words",
+    "mask milk nest normalizer numpy openai parameters parts past phi picked place plus press proj pytorch ranks rate "
+    "relu reshape rows rstd rust sameness second seed share softmax square tanh tokens transpose var weight windows "
+    "words",
 }
 SOUND = {word: end for end, words in WORDS.items() for word in words.split()}
 
