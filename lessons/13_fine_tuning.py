@@ -644,8 +644,8 @@ plot.save(curve_figure, "13_sentiment.png")
 # - It is one task, one draw of labels and one seed: an example, and no proof. By chance alone, a
 #   share of right answers among 200 texts varies: by 3.5 points (one standard deviation) if it is
 #   50 %, and by 1.1 points if it is 97.5 %.
-# - The rate was chosen for the pre-trained model. But with 3e-4, 3e-3 or 1e-2, too, fresh weights
-#   stayed at 50 % (the answer of exercise 5 has these runs).
+# - The rate was chosen for the pre-trained model. But with 3e-4, 3e-3 or 1e-2 fresh weights do no
+#   better: they stay at about 50 % (the answer of exercise 5 has these runs).
 # - It does not follow that fresh weights would need more labels. With the same labels and 180
 #   updates in place of 45, they learn the task (exercise 5).
 #
