@@ -29,11 +29,12 @@ so_far = small_world.show("05")
 assert so_far["four heads"] > so_far["the letter table"] + 0.1, "worse than the table"
 
 # %% [markdown]
-# Still worse than the table. Two things are missing, and neither helps alone: a bend between linear
-# maps, which is this lesson, and a plus sign (lesson 07).
+# Still worse than the table. Two things are missing. This lesson brings the first, a bend between
+# linear maps. It does not yet help alone (lesson 06 begins with that model). The second is a plus
+# sign (lesson 07).
 #
-# A linear map (lesson 01) is what a network learns with. Here are two, one after the other: 7
-# numbers become 28, and these 28 become 7. Multiply out:
+# What a network learns is the numbers of its linear maps (lesson 01). Here are two of them, one
+# after the other: 7 numbers become 28, and these 28 become 7. Multiply out:
 #
 # $$
 # (x\,w_1 + b_1)\,w_2 + b_2 \;=\; x\,(w_1 w_2) + (b_1 w_2 + b_2).
@@ -121,12 +122,14 @@ assert np.array_equal(bent_ab, WANTED), "two maps with ReLU between are right"
 # %% [markdown] tags=["deeper"]
 # ### One unit is not enough
 #
-# One unit is not enough. Call (0, 0) and (1, 1) the equal pair, (0, 1) and (1, 0) the unequal pair.
+# Call (0, 0) and (1, 1) the equal pair, (0, 1) and (1, 0) the unequal pair. One unit has one z for
+# each of the four cases, and its output is c + k ReLU(z).
 #
-# 1. The output c + k ReLU(z) only rises, or only falls, when z rises.
-# 2. It should be the same within each pair and differ between them. So both z of one pair would be
-#    above both z of the other pair, and so would their sum.
-# 3. But z is linear, so the two sums are equal: z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0).
+# 1. When z rises, the output never turns: it only rises (or stays), or it only falls (or stays).
+# 2. We want one output for the equal pair and another for the unequal pair. So both z of one pair
+#    must be larger than both z of the other, and their sum must be larger too.
+# 3. But z is linear, so the two sums are equal: z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0). So one unit
+#    is not enough.
 
 # %% tags=["hide-input"]
 s_line = np.linspace(-0.5, 2.5, 301)
@@ -198,8 +201,8 @@ plot.save(figure, "05_gelu_and_relu.png")
 # ### How far apart the two forms are
 #
 # With the factor $\sqrt{2/\pi}$, the switch $(1 + \tanh u)/2$ has the same slope at 0 as $\Phi$.
-# The term with 0.044715 brings it near $\Phi$ farther out too. The definition with erf
-# is called the *exact form*, or erf form. How far apart are the two?
+# The term with 0.044715 keeps it near $\Phi$ away from 0 too. The definition with erf is called the
+# *exact form*, or erf form. How far apart are the two?
 
 # %%
 def tanh_form(x):
@@ -207,13 +210,13 @@ def tanh_form(x):
 
 
 grid = np.linspace(-8, 8, 160_001)
-gap = np.abs(tanh_form(grid) - erf_form(grid))
-widest = abs(grid[gap.argmax()])
+between = np.abs(tanh_form(grid) - erf_form(grid))
+widest = abs(grid[between.argmax()])
 no_cube = np.abs(0.5 * grid * (1 + np.tanh(SQRT_2_PI * grid)) - erf_form(grid)).max()
-print(f"largest difference of the two forms: {gap.max():.2e} at |x| = {widest:.2f}")
+print(f"largest difference of the two forms: {between.max():.2e} at |x| = {widest:.2f}")
 print(f"without the term 0.044715 x^3: {no_cube:.2e}")
-assert abs(gap.max() - 4.73e-4) < 1e-6 and abs(widest - 2.70) < 0.01, "half a thousandth"
-assert no_cube > 50 * gap.max(), "the cubic term brings the forms together"
+assert abs(between.max() - 4.73e-4) < 1e-6 and abs(widest - 2.70) < 0.01, "half a thousandth"
+assert no_cube > 50 * between.max(), "the cubic term brings the forms together"
 
 # %% [markdown]
 # Half a thousandth is small, but it is no rounding error. If you load released weights into a
@@ -221,9 +224,9 @@ assert no_cube > 50 * gap.max(), "the cubic term brings the forms together"
 # message. GPT-1, GPT-2, ALBERT v2 and the gates of T5 v1.1 have the tanh form. The files of BERT,
 # RoBERTa, ELECTRA, DistilBERT, BART, XLNet and DeBERTa (lessons 26 to 32) name the exact form.
 #
-# Code of the exact form must not compute 1 + erf far left of 0: at x = -9 no digit of it is left.
-# There $\Phi(x) = \mathrm{erfc}(-x/\sqrt2)/2$ is right, with $\mathrm{erfc} = 1 - \mathrm{erf}$
-# computed directly.
+# Code of the exact form must not compute 1 + erf far left of 0. At x = -9 the computer rounds erf
+# to -1, and the sum is 0. There $\Phi(x) = \mathrm{erfc}(-x/\sqrt2)/2$ is right, where
+# $\mathrm{erfc} = 1 - \mathrm{erf}$ is computed directly, without the subtraction.
 
 # %%
 apart = 1e4 * (tanh_form(span) - erf_form(span))
@@ -267,7 +270,27 @@ assert -0.171 < values.out.min() < 0, "GELU falls a little below 0"
 # ## 3. Backward: one line for each, in reverse
 #
 # x is used in four lines: `square`, `cube`, `inner` and `half`. So its gradient is the sum of four
-# parts. The table shows `dx` when its last part has been added.
+# parts. The table below shows `dx` when its last part has been added.
+#
+# **Your turn:** two of the four parts go through `cube = square * x`, where `square = x * x`. Write
+# their sum, for a given gradient dcube of the cube.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+dcube_here = np.random.default_rng(5).normal(size=f.shape)
+
+
+def your_dx_of_cube(dcube, x):
+    return ...  # cube = x * x * x
+
+
+true = numeric(lambda x: x * x * x, f.copy(), dcube_here)
+gap.judge(your_dx_of_cube, dcube_here, f, expected=true)
+
+# %% [markdown] tags=["answer"]
+# `3 * x * x * dcube`: one `x * x * dcube` comes from the x in `cube`, two come through `square`.
 
 # %%
 def backward(dout, v):
@@ -298,16 +321,17 @@ by_lines = lines.check(forward, backward, f)
 # %% [markdown]
 # ## 4. Collapse: what is left on paper
 #
-# The parts that come back through `inner`, `cube` and `square` have a common factor:
+# Three of the four parts come back through dinner. The x in `inner` gives dinner itself, the one in
+# `cube` gives $A x^2$ times it, the two in `square` give $2 A x^2$ times it. Together:
 #
 # $$
-# dinner\,(1 + A x^2 + 2 A x^2) \;=\; dinner\,(1 + 3 A x^2),
+# \mathrm{dinner}\,(1 + A x^2 + 2 A x^2) \;=\; \mathrm{dinner}\,(1 + 3 A x^2).
 # $$
 #
-# which is the slope of $x + A x^3$. Everything together is one line with two terms:
+# The bracket is the slope of $x + A x^3$. With the fourth part there is one line with two terms:
 #
 # $$
-# dx \;=\; dout\left(\frac{1+t}{2} + \frac{x}{2}\,(1-t^2)\,\frac{du}{dx}\right),
+# \mathrm{dx} \;=\; \mathrm{dout}\left(\frac{1+t}{2} + \frac{x}{2}\,(1-t^2)\,\frac{du}{dx}\right),
 # \qquad \frac{du}{dx} = \sqrt{2/\pi}\,(1 + 3 A x^2).
 # $$
 #
@@ -337,14 +361,15 @@ def slope(x):
 assert all(result.word == "happy" for result in by_lines), "every line of the backward is right"
 difference = np.abs(slope(f) - backward(np.ones_like(f), values)).max()
 assert difference < 1e-13, "the two agree"
+assert np.abs(slope(span) + slope(-span) - 1).max() < 1e-12, "slope(x) + slope(-x) = 1"
 print("slope at 1 and at -1:", slope(np.array([1.0, -1.0])).round(3))
 
 # %% [markdown] tags=["answer"]
 # **The surprise: both.** Compare the slopes at 1 and at -1: 1.083 and -0.083. Their sum is 1. So it
-# is for every x and -x, since t and the second term change their signs with x. Wherever the slope
-# is above 1, it is below 0 at the mirrored place, by the same amount.
+# is for every x and -x. For t and the second term change their signs with x, and of the sum only
+# 1/2 + 1/2 is left. So wherever the slope is above 1, it is below 0 at -x, by the same amount.
 
-# %%
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(7.5, 4.2))
 curve = slope(span)
 axes.plot(span, (span > 0).astype(float), "--", color="gray", label="ReLU")
@@ -354,12 +379,11 @@ axes.fill_between(span, 0, curve, where=curve < 0, color="tab:red", alpha=0.4, l
 axes.set(title="The slope of GELU: two areas that mirror each other", xlabel="x", ylabel="slope")
 axes.legend(loc="upper left")
 plot.save(figure, "05_slope.png")
-assert np.abs(curve + curve[::-1] - 1).max() < 1e-12, "slope(x) + slope(-x) = 1"
 
 # %% [markdown]
-# So GELU is *not monotone*. If more output from a unit at x = -1 lowers the loss, the update moves
-# x further *down*. That is no sign error: it is the true derivative there, and a backward pass that
-# sets negative slopes to 0 is wrong.
+# So GELU is *not monotone*: left of about -0.75 its output rises when x falls. If a unit at x = -1
+# should give more output, the update moves its x further *down*. That is no sign error. The slope
+# there is negative, and a backward pass that sets negative slopes to 0 is wrong.
 
 # %% [markdown] tags=["deeper"]
 # ### The exact form, in numbers
@@ -401,26 +425,27 @@ assert abs(dent_at + 0.7525) < 1e-3 and abs(dent + 0.1700) < 1e-4, "where the de
 # %% [markdown] tags=["deeper"]
 # ### Does GELU rescue a dead unit?
 #
-# Does GELU rescue the dead unit with a bias of -4? A gradient passes now. But in which direction?
-# Suppose that more output lowers the loss equally on each of the 1,000 examples of section 1:
-# `dout` is -1. Then an update adds the rate times the *average slope* to the bias. With the rate
-# 0.1 and an average slope of 0.5 the bias rises by 0.05; where the average slope is negative, it
-# falls. Where do 1,000 such updates lead? First the bias learns alone, then the weight learns too:
+# Take the dead unit with a bias of -4 and give it GELU. A gradient passes now. But in which
+# direction? Suppose that on each of the 1,000 examples of section 1 more output would lower the
+# loss, everywhere equally: `dout` is -1. Then an update adds the rate times the *average slope* to
+# the bias. With the rate 0.1 and an average slope of 0.5 the bias rises by 0.05; where the average
+# slope is negative, it falls. Where do 1,000 such updates lead? First the bias learns alone, then
+# the weight learns too:
 
 # %%
 def relu_slope(x):
     return (x > 0).astype(float)
 
 
-def pushed(bias, slope_of, weight_learns):
-    """The bias after 1,000 updates for more output; the weight begins at 1."""
+def pushed(bias, slope_of, weight_learns, updates=1000):
+    """Bias and weight after updates for more output; the weight begins at 1."""
     weight = 1.0
-    for _ in range(1000):
+    for _ in range(updates):
         slopes = slope_of(weight * noise + bias)
         bias = bias + 0.1 * slopes.mean()
         if weight_learns:
             weight = weight + 0.1 * (slopes * noise).mean()
-    return bias
+    return bias, weight
 
 
 print("           average slope       the bias learns alone    its weight learns too")
@@ -428,8 +453,8 @@ print("bias       ReLU     GELU          ReLU     GELU          ReLU     GELU")
 mean_slope, alone, both = {}, {}, {}
 for bias in (0, -1, -2, -4):
     mean_slope[bias] = [slope_of(noise + bias).mean() for slope_of in (relu_slope, slope)]
-    alone[bias] = [pushed(bias, slope_of, False) for slope_of in (relu_slope, slope)]
-    both[bias] = [pushed(bias, slope_of, True) for slope_of in (relu_slope, slope)]
+    alone[bias] = [pushed(bias, slope_of, False)[0] for slope_of in (relu_slope, slope)]
+    both[bias] = [pushed(bias, slope_of, True)[0] for slope_of in (relu_slope, slope)]
     columns = mean_slope[bias], alone[bias], both[bias]
     print(f"{bias:4}   " + "      ".join(f"{r:8.3f} {g:8.3f}" for r, g in columns))
 
@@ -440,17 +465,22 @@ assert alone[-4][0] == both[-4][0] == -4, "at -4 ReLU stays"
 assert -5 < alone[-4][1] < -4.1 and -5 < both[-4][1] < -4.1, "and GELU moves farther down"
 assert alone[-2][1] < -2 < 0 < alone[-2][0], "at -2, the bias alone: ReLU comes back, not GELU"
 assert min(both[-2]) > 10, "with its weight, GELU comes back too"
-print(f"a GELU unit at -2: {alone[-2][1]:.2f} by its bias alone, {both[-2][1]:.2f} with its weight")
+print("a GELU unit that begins at -2: updates, bias, weight, examples that it lets pass")
+for updates in (0, 100, 300):
+    now_bias, now_weight = pushed(-2, slope, True, updates)
+    reached = int((now_weight * noise + now_bias > 0).sum())
+    print(f"{updates:5} {now_bias:6.2f} {now_weight:6.2f} {reached:5}")
+assert now_weight > 5 and reached > 900, "first the weight grows, then the bias comes back"
 
 # %% [markdown]
 # At -4 the ReLU unit cannot move. The GELU unit can move, but it moves the wrong way, away from
 # the examples, and so it does where its weight learns too. GELU removes the exact zero. In this
-# example it does not revive the dead unit.
+# example, in 1,000 updates, it does not revive the dead unit.
 #
 # At -2 the bias alone seems to say that ReLU is better: 17 examples still reach the unit, and it
 # comes back, while the GELU unit goes down. **That is true only while the weight does not learn.**
-# With its weight, as in a model, the GELU unit comes back too: the weight grows, and with it the
-# number of examples that reach the unit.
+# With its weight, as in a model, the GELU unit comes back too. The last lines show how: the weight
+# grows, and with it the number of examples that the unit lets pass.
 
 # %% [markdown]
 # ## 5. The MLP, its check, and the trap
@@ -540,9 +570,9 @@ assert all(result.error < 1e-8 for result in results), "GELU and the MLP are rig
 # %% [markdown] tags=["deeper"]
 # ### The trap: a tolerance that is made for noise
 #
-# **The trap: a tolerance that is made for noise.** This mistake is plausible: the tanh form in
-# the forward pass, and the slope of the *erf* form, which is the simpler formula, in the backward
-# pass. It changes the gradient by less than 0.1 %. Which check sees that?
+# This mistake is plausible: the tanh form in the forward pass, and in the backward pass the slope
+# of the *erf* form, which is the simpler formula. The gradient is wrong by less than 0.1 % of its
+# largest entry. Which check sees that?
 #
 # - **In float32** finite differences are noisy: the rounding error is the last digit divided by eps
 #   (lesson 00). So a careless check uses eps = 1e-3 and accepts an error of 1 %. The mistake
@@ -557,7 +587,7 @@ def erf_slope_backward(dout, cache):
 
 
 def careless_error(backward, x, dout):
-    """The relative error against differences in float32. Entries do not mix: move all at once."""
+    """The relative error against differences in float32, of all entries at once: none mix."""
     eps = np.float32(1e-3)
     above, below = gelu_forward(x + eps)[0], gelu_forward(x - eps)[0]
     noisy = (above - below) / (2 * eps) * dout
@@ -635,11 +665,11 @@ plot.save(figure, "05_six_units.png")
 print(f"without GELU, six units draw the best line: error {straight_error:.3f}")
 
 # %% [markdown]
-# The right panel shows a second way to read an MLP. Its output is a sum over hidden units. Column
+# The right panel shows a second way to read an MLP: its output is a sum over hidden units. Column
 # j of w1 decides how strongly unit j reacts to the input, and row j of w2 is the vector that it
-# adds to the output. That the output is this sum is arithmetic, and it is checked below. Geva et
-# al. 2021 (arXiv 2012.14913) find units in trained models that react to something a person can
-# name. That is a finding about trained models. It does not follow from the formula.
+# adds to the output, times this reaction. That is arithmetic, and it is checked below. Geva et al.
+# 2021 (arXiv 2012.14913) find units in a trained model that react to patterns a person can name.
+# That is a finding about a trained model. It does not follow from the formula.
 
 # %%
 by_units = b2 + np.zeros((N, C))
