@@ -3,8 +3,7 @@
 #
 # You will see the numbers of a fresh deep network vanish and grow, and build the layer that keeps
 # their scale: LayerNorm. You will derive its backward pass with a pencil, until eight lines have
-# become one. That line is a projection. With three channels you can draw it: one angle is all that
-# is left of an input.
+# become one. That line is a projection, and with three channels you can draw it.
 #
 # Reading: 25 minutes for the core, 60 minutes for all of it. Running: 3 to 9 seconds. Before it:
 # lessons 00 (the backward pass), 01 (linear) and 05 (GELU, for the experiment).
@@ -30,7 +29,8 @@ assert so_far["two layers"] > so_far["the letter table"] + 0.3, "a deeper model,
 
 # %% [markdown]
 # A deeper model, and no better one. What can go wrong with depth? One thing is the scale of the
-# numbers.
+# numbers, and this lesson mends it. (Another is left: lesson 07 begins with this model and its
+# LayerNorms, and the model is still bad.)
 #
 # A layer multiplies by a matrix and applies GELU. Suppose that its output is half as large as its
 # input. Twelve such layers leave 0.5^12 = 0.0002 of the input, and a factor of 2 in each layer
@@ -61,18 +61,16 @@ def scales(s, norm, depth=24):
     return np.array(found)
 
 
-print(f"after one layer with s = 1 the scale is {scales(1, norm=False)[0]:.2f}")
+bare, normed = ({s: scales(s, norm) for s in (0.5, 1, 2)} for norm in (False, True))
+print(f"after one layer with s = 1 the scale is {bare[1][0]:.2f}")
 
 # %% [markdown]
 # **Guess:** s = 1 keeps the scale in a product. With GELU behind each, how much is left after 24
 # layers: a half, a hundredth, or less than a millionth?
 
-# %%
-import math
-
+# %% tags=["hide-input"]
 from minigpt import plot
 
-bare, normed = ({s: scales(s, norm) for s in (0.5, 1, 2)} for norm in (False, True))
 figure, axes = plot.plt.subplots(figsize=(8, 4.4))
 for s, color in ((2, "tab:red"), (1, "tab:purple"), (0.5, "tab:blue")):
     axes.semilogy(np.arange(1, 25), bare[s], "-", color=color, label=f"s = {s}, without LayerNorm")
@@ -81,22 +79,20 @@ axes.set(title="The scale of the numbers in a deep network", xlabel="layer", yli
 axes.set_ylabel("standard deviation")
 axes.legend(loc="lower left", ncols=2, fontsize=10)
 plot.save(figure, "06_scale.png")
-for s in (0.5, 1, 2):
-    assert normed[s].max() / normed[s].min() < 1.25, "with LayerNorm: about the same scale"
-    assert bare[s][23] < 1e-6 if s < 2 else bare[s][23] > 10, "without it: vanishes, or grows"
 
 # %% [markdown] tags=["answer"]
-# Less than a millionth (the purple line): the factors of 24 layers are multiplied.
+# Less than a millionth (the purple line). One layer keeps 0.60, which looks harmless. But near 0
+# GELU is about x/2, so each later layer keeps about half, and 0.5^24 = 0.00000006.
 
 # %% [markdown]
-# Without LayerNorm, s would have to have nearly the right value (a factor of 1.05 in each layer
-# gives 1.05^24 = 3.2), and keep it while training changes every matrix. With LayerNorm each layer
-# receives numbers of scale 1.
+# Without LayerNorm, s would need nearly the right value: even a factor of 1.05 in each layer gives
+# 1.05^24 = 3.2. And training changes every matrix, so s would not stay there. With LayerNorm each
+# layer receives numbers of scale 1.
 #
 # **The idea.** Take the C numbers of one position, subtract their mean, and divide by their
 # standard deviation. By hand, for x = (1, 2, 4, 8): the mean is 15/4 = 3.75, so the deviations are
 # -2.75, -1.75, 0.25 and 4.25. The mean of their squares is 7.1875, whose root is 2.681. The
-# quotients are called x_hat. A row that is ten times as large gives the same x_hat.
+# results are called x_hat. A row that is ten times as large gives the same x_hat.
 #
 # Two things are added to the idea:
 #
@@ -115,6 +111,8 @@ for s in (0.5, 1, 2):
 # %%
 print("standard deviation after layer     1      12      24    with LayerNorm:  1    12    24")
 for s in (0.5, 1, 2):
+    assert normed[s].max() / normed[s].min() < 1.25, "with LayerNorm: about the same scale"
+    assert bare[s][23] < 1e-6 if s < 2 else bare[s][23] > 10, "without it: vanishes, or grows"
     without, with_norm = bare[s][[0, 11, 23]], normed[s][[0, 11, 23]]
     print(f"s = {s:3}                      ", *(f"{v:7.0e}" for v in without), end=" " * 18)
     print(*(f"{v:5.2f}" for v in with_norm))
@@ -187,6 +185,26 @@ assert np.allclose(v.x_hat.std(axis=-1), 1, atol=1e-5), "and, but for eps, the d
 # A mean over C in the forward gives each of the C entries 1/C of the upstream gradient in the
 # backward. The other way round, where one number was used by a whole row (`mean`, `rstd`), the
 # gradients of that row are summed.
+#
+# **Your turn:** in `x_hat = x_mean * rstd`, rstd has one number for each row. Write its gradient.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+dx_hat_here = np.random.default_rng(8).normal(size=(B, T, C))
+
+
+def your_drstd(dx_hat, x_mean):
+    return ...  # x_mean (B,T,C), rstd (B,T,1)
+
+
+true = numeric(lambda rstd: v.x_mean * rstd, v.rstd.copy(), dx_hat_here)
+gap.judge(your_drstd, dx_hat_here, v.x_mean, expected=true)
+
+# %% [markdown] tags=["answer"]
+# `(dx_hat * x_mean).sum(axis=-1, keepdims=True)`: every entry of the row used the same rstd, so
+# what comes back from them is added.
 
 # %%
 def backward(dout, v):
@@ -226,7 +244,8 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # \qquad m = \mathrm{mean}(d\hat x\,\hat x).
 # $$
 #
-# Since $1/std = r$, the next two lines multiply by $-r^2$ and by $r/2$:
+# The next two lines of the code give `dstd` and `dvar`. With $1/std = r$, they multiply by $-r^2$
+# and by $r/2$:
 #
 # $$
 # \mathrm{dvar} = -r^2 \cdot \frac r2 \cdot \mathrm{dr} = -\frac{r^2\,C}{2}\,m.
@@ -240,8 +259,8 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # = r\,(d\hat x - \hat x\,m).
 # $$
 #
-# The gradient of `x` has two parts as well, a direct one and one through the mean. Together they
-# subtract a mean:
+# The gradient of `x` has two parts as well, a direct one, and `dmean` / C. Since `dmean` is minus
+# the sum of dx_mean, the second part subtracts the mean:
 #
 # $$
 # \mathrm{dx} = dx_{mean} - \mathrm{mean}(dx_{mean})
@@ -253,11 +272,10 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # $$
 # \mathrm{dx} = r\,\bigl(d\hat x - \mathrm{mean}(d\hat x)
 # - \hat x\,\mathrm{mean}(d\hat x\,\hat x)\bigr),
-# \qquad d\hat x = dout\cdot g.
+# \qquad d\hat x = \mathrm{dout}\cdot g.
 # $$
 #
-# All lines from the first `dx_mean` to `dx` have become one. Note where g stands: *inside* both
-# means.
+# All lines from the first `dx_mean` to `dx` have become one. Note that g is *inside* both means.
 
 # %%
 def layernorm_forward(x, g, b, *, eps=1e-5):
@@ -319,16 +337,19 @@ assert along_one < 1e-13 and along_x_hat < 1e-4, "both components of dx are gone
 # %% [markdown]
 # **The surprise.** *Whatever* dout is, dx is orthogonal to the vector of ones and to x_hat. No
 # gradient points in the direction that shifts a row as a whole, and none in the direction that
-# stretches it. This is as it must be: a row that is shifted or stretched has the same output, so
-# the derivative of the loss in these two directions is zero.
+# stretches it. This is as it must be: a row that is shifted or stretched has the same output (but
+# for eps), so the derivative of the loss in these two directions is zero.
 
 # %% [markdown] tags=["deeper"]
 # ### What eps leaves, and how long dx is
 #
-# Along x_hat a little is left because of eps. The mean of x_hat² is not 1 but var / (var + eps),
-# so the fraction eps / (var + eps) of dx_hat's component stays. Without eps it is exactly zero.
+# Along x_hat a little is left because of eps. The mean of x_hat² is not 1 but var / (var + eps). So
+# P subtracts only that part of the component along x_hat, and eps / (var + eps) of it stays.
+# Without eps nothing stays.
 
 # %%
+import math
+
 left_over = (v.rstd * EPS / (v.var + EPS))[..., 0] * (dx_hat * v.x_hat).sum(axis=-1)
 assert np.allclose((dx * v.x_hat).sum(axis=-1), left_over, rtol=1e-6, atol=1e-14), "because of eps"
 
@@ -572,7 +593,7 @@ assert same, "the mean is the only difference"
 #   divides by C - 1 unless told otherwise. At width 768 this changes x_hat by 0.07 %, small enough
 #   to be overlooked.
 # - Where does it stand? In GPT-1 *after* the addition, x = LN(x + f(x)), as in Vaswani et al.
-#   ("post-norm"). So every gradient passes all 24 of them on its way down. In GPT-2 *before* the
+#   ("post-norm"). So a gradient passes all 24 of them on any way down. In GPT-2 *before* the
 #   sub-layer (attention or MLP), x = x + f(LN(x)) ("pre-norm"): between the blocks the sum has
 #   none, and there is one after the last block. Lessons 07, 09 and 16 show what that does.
 
