@@ -3,9 +3,9 @@
 #
 # You will stack attention and MLP 24 blocks deep, and see two things go wrong: the gradient
 # vanishes, or all positions become the same. One plus sign prevents the first and slows down the
-# second. You will see why with numbers on a graph, build dropout whose mask need not be stored, put
-# GPT-1's block together, and write its backward pass in four lines. At the end, two wrong backward
-# passes train quite well.
+# second. You will see why with numbers on a graph, and build dropout whose mask need not be stored.
+# You will put GPT-1's block together and write its backward pass in four lines. At the end, two
+# wrong backward passes train quite well.
 #
 # Reading: 25 minutes for the core, 90 minutes for all of it. Running: 15 to 40 seconds. Before it:
 # lessons 00 to 06.
@@ -38,9 +38,9 @@ assert so_far["two layers with LayerNorms"] > so_far["letter frequencies"] - 0.2
 # and the MLP (lesson 05), which looks at the position itself. Each is called a *sub-layer*. The
 # simplest deep network puts one after the other: attention, MLP, attention, MLP, and so on.
 #
-# Then two things go wrong. A sub-layer makes the gradient smaller, and many of them make it vanish.
-# And attention takes averages, so the positions become alike. Both are measured below, in 24
-# blocks; one plus sign prevents the first and slows down the second.
+# Then two things go wrong. A fresh sub-layer makes the gradient smaller, and many of them make it
+# vanish. And attention takes averages, so the positions become alike. Both are measured below, in
+# 24 blocks; one plus sign prevents the first and slows down the second.
 #
 # Attention is lesson 04's, with several heads: a linear map to queries, keys and values, the
 # heads, and a linear map back. GPT-1 draws its weights from N(0, 0.02^2) at width 768. Our width
@@ -190,8 +190,8 @@ assert np.allclose(closer, [0.46, 0.72], atol=0.02), "with it, they stay apart f
 # - `x + f(x)`: the gradient survives. But it grows on its way down: after 24 blocks it is more than
 #   a hundred times as long.
 # - `LN(x + f(x))`: the gradient keeps its length. The positions come closer too, only more
-#   slowly: the mean cosine is 0.46 after twelve blocks and 0.72 after 24. GPT-1's blocks have this
-#   form.
+#   slowly: in this run the mean cosine is 0.46 after twelve blocks and 0.72 after 24. GPT-1's
+#   blocks have this form.
 #
 # Two questions are open. Which sub-layer makes the positions alike? And would other random numbers
 # give the same? So we leave out one kind of sub-layer, take five seeds, and go up to 100 blocks:
@@ -218,16 +218,16 @@ assert spread["LN(x + f(x))", 24][1] < 0.8 < 0.9 < spread["LN(x + f(x))", 100][0
 # %% [markdown]
 # - **The attention makes the positions alike**, with every seed. The MLPs alone do not: even after
 #   100 blocks they are at 0.5 to 0.8. Dong et al. prove it for attention without residuals and
-#   MLPs: averages over the positions differ less than the positions themselves. LayerNorm restores
-#   the size and not the differences.
+#   MLPs. The idea: averages over the positions differ less than the positions themselves.
+#   LayerNorm restores the size of a vector, not its difference from the others.
 # - **The plus slows this down, and does not prevent it.** After twelve blocks, GPT-1's depth, the
 #   positions are still apart with every seed; after 100 blocks they are nearly the same.
 
 # %% [markdown]
 # ## 2. The residual: a path on which the gradient passes unchanged
 #
-# z = x + f(x) is called a *residual connection*, and the sum that runs from the bottom to the top
-# of a network the **residual stream**. A sub-layer reads the stream and adds to it.
+# z = x + f(x) is called a *residual connection*. The sum runs from the bottom to the top of a
+# network and is called the **residual stream**. A sub-layer reads the stream and adds to it.
 #
 # The smallest example: one number, and f(x) = 0.5 x. The black numbers are values, for x = 2. The
 # red numbers are gradients, for dz = 1. The sum gives its upstream gradient to both of its terms,
@@ -271,39 +271,28 @@ assert math.isclose(small_step, 1.5, rel_tol=1e-9), "x 0.001 larger makes z 0.00
 #
 # Without the plus signs only the last term is left: 0.125. The first term is the direct path, past
 # all three. It is 1, however small the others are.
-
-# %% [markdown] tags=["deeper"]
-# ### The residual with arrays
 #
-# Now with arrays, and checked line by line. The sub-layer here is a matrix and tanh:
+# **Your turn:** now z = x + f(x) with arrays. `f_backward(df)` gives the gradient that comes back
+# through f alone. Write the whole gradient of x, for a given gradient dz.
 
 # %%
-w_f = np.random.default_rng(6).normal(size=(c, c))
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+_, gelu_cache = ops.gelu_forward(x)  # f is GELU here, on a whole array
+dz_here = np.random.default_rng(3).normal(size=x.shape)
 
 
-def residual(x, w_f):
-    h = x @ w_f
-    f = np.tanh(h)
-    out = x + f
-    return out
-
-lines.run(residual, x, w_f)
-
-# %%
-def residual_backward(dout, v):
-    # out = x + f: both terms get dout, unchanged
-    dx = dout
-    df = dout
-    # f = np.tanh(h)
-    dh = df * (1 - v.f * v.f)
-    # h = x @ w_f: the second use of x, so its part is added
-    dx = dx + dh @ v.w_f.T
-    dw_f = np.einsum("btc,btd->cd", v.x, dh)  # x^T dh of lesson 01: summed over b and t
-    return dx, dw_f
+def your_dx(dz, f_backward):
+    return ...  # z = x + f(x)
 
 
-of_residual = lines.check(residual, residual_backward, x, w_f)
-assert all(result.word == "happy" for result in of_residual), "every line is right"
+true = numeric(lambda x: x + ops.gelu_forward(x)[0], x.copy(), dz_here)
+gap.judge(your_dx, dz_here, lambda df: ops.gelu_backward(df, gelu_cache), expected=true)
+
+# %% [markdown] tags=["answer"]
+# `dz + f_backward(dz)`: the plus copies dz to both of its terms. One copy goes past f unchanged,
+# the other goes through f.
 
 # %% [markdown] tags=["deeper"]
 # ## 3. Dropout: random zeros, and no mask in memory
@@ -406,7 +395,8 @@ with_plus = small_world.show("10")
 assert with_plus["two blocks"] < with_plus["the letter table"] - 0.3, "it is better than the table"
 
 # %% [markdown] tags=["answer"]
-# It is, as the first of our models, and by far. It writes words.
+# It is, as the first of our models, and by far. It begins to write words. (The plus signs add no
+# parameter, so most guess that they change little.)
 
 # %% [markdown]
 # Look at `s2` once more. **The second sum starts from n, not from x.** From LN1 on, the stream is
@@ -499,14 +489,15 @@ assert slopes["below attention"] < 0.5 * slopes["s1"], "and past the attention"
 
 # %% [markdown]
 # Read the red numbers from right to left. At each plus the gradient is copied into both wires. What
-# comes out of a sub-layer at its lower end is smaller than what went past it, and at the fork the
-# two are added (as vectors, so the lengths do not simply add up).
+# comes out of a sub-layer at its lower end is smaller than what went past it. At the fork the two
+# are added as vectors, so the lengths do not simply add up.
 
 # %% [markdown]
 # ## 5. Collapse: four lines
 #
-# Copies need no names of their own. We write LN', MLP' and Attn' for the backward passes. As in
-# Python, the dn at the right of a line is the one from before:
+# `ds2`, `dn` and `dm` begin as the same array, so one name is enough: a copy needs no name of its
+# own. We write LN', MLP' and Attn' for the backward passes. As in Python, the dn at the right of a
+# line is the one from before:
 #
 # | forward | backward |
 # |---|---|
@@ -519,7 +510,7 @@ assert slopes["below attention"] < 0.5 * slopes["s1"], "and past the attention"
 # In one line, where the factor at the right is applied first, and 1 stands for "unchanged":
 #
 # $$
-# dx = (1 + Attn')\;LN_1'\;(1 + MLP')\;LN_2'\;dout.
+# \mathrm{dx} = (1 + Attn')\;LN_1'\;(1 + MLP')\;LN_2'\;\mathrm{dout}.
 # $$
 #
 # Each bracket is a choice: past the sub-layer, or through it. So there are four paths through a
@@ -572,8 +563,7 @@ assert np.array_equal(short_out, v.out) and difference < 1e-13, "the two agree"
 #
 # **The surprise: n, not x.** "A residual around each sub-layer" could also mean that the second sum
 # starts from x. All shapes fit. And a gradient check compares a backward pass with its own forward
-# pass, so it cannot see the difference (lesson 03). How much does the
-# output of our block change?
+# pass, so it cannot see the difference (lesson 03). How much does the output of our block change?
 
 # %%
 from_wrong_sum, _ = ops.layernorm_forward(x + v.m, v.g2, v.b2)
@@ -601,11 +591,11 @@ assert all(result.error < 1e-8 for result in of_block), "all 13 gradients are ri
 # %% [markdown] tags=["deeper"]
 # ### The trap: it trains, so it must be right
 #
-# An easy mistake is to forget one of the two plus
-# signs of the backward. We train a small model with the right backward, with each of these two
-# mistakes, and once without plus signs in the forward *and* the backward. So here is the block once
-# more, with switches: `x_plus` and `n_plus` say whether `x +` and `n +` are there. (The last
-# question of this section needs one more: `second` is what the second sum starts from.)
+# An easy mistake is to forget one of the two plus signs of the backward. We train a small model
+# four times: with the right backward, with each of these two mistakes, and without plus signs in
+# the forward *and* the backward. So here is the block once more, with switches: `x_plus` and
+# `n_plus` say whether `x +` and `n +` are there. (The last question of this section needs one more:
+# `second` is what the second sum starts from.)
 
 # %%
 def other_forward(x, *w, n_head, x_plus=True, n_plus=True, second="n"):
@@ -872,7 +862,7 @@ assert np.array_equal(whole[2:], second), "the same mask, whatever part of the b
 # ## 9. Paper and code
 #
 # - Equation 2 of the GPT-1 paper says `h_l = transformer_block(h_(l-1))` and no more. Figure 1
-#   shows the order, and OpenAI's code is definite: `n = norm(x + attn(x))` and
+#   shows the order, and OpenAI's code leaves no doubt: `n = norm(x + attn(x))` and
 #   `h = norm(n + mlp(n))`. No LayerNorm follows the embeddings, and none after the last block,
 #   which ends with its own.
 # - Vaswani et al. write LayerNorm(x + Sublayer(x)) (section 3.1) and put dropout on the
@@ -896,12 +886,12 @@ assert np.array_equal(whole[2:], second), "the same mask, whatever part of the b
 # ## 11. Exercises
 #
 # 1. `exercises/07_parallel_block.py`: the block of GPT-J, where attention and MLP read the same
-#   LayerNorm side by side: out = x + Attn(h) + MLP(h), h = LN(x). Write its backward, line by line.
+#    LayerNorm side by side: out = x + Attn(h) + MLP(h), h = LN(x). Write its backward line by line.
 # 2. `exercises/07_find_the_bug.py`: a block with one wrong word in its backward. Run the file: it
 #    judges itself.
 # 3. With pencil, then try it: suppose that dropout stood on the *sum*, dropout(x + f), and not on
-# the sub-layer's result. With rate 0.1, with what probability does a number of the embedding pass
-# 24 of them? What happens to the direct path of section 7?
+#    the sub-layer's result. With rate 0.1, with what probability does a number of the embedding
+#    pass 24 of them? What happens to the direct path of section 7?
 # 4. Try it: which of the two plus signs of section 1 keeps the positions apart? Let `up` and `down`
 #    add only for attention, and then only for the MLP.
 
