@@ -66,7 +66,7 @@ drawing.text(0.75, 4.9, "one array,\nused twice", "tab:orange")
 plot.save(drawing.figure, "08_gpt1.png")
 
 # %% [markdown]
-# How large is it? The shapes say so before anything has been computed. The names are those of the
+# How large is it? The shapes tell it before anything is computed. The names are those of the
 # published checkpoint: `c_attn` makes queries, keys and values, and the two `c_proj` are the output
 # maps of attention and of the MLP.
 
@@ -143,10 +143,10 @@ assert sum(SIZES.values()) == sum(PAPER.values()), "the parts are the whole"
 # %% [markdown]
 # ## 2. Forward
 #
-# First the weights: matrices and tables are drawn from N(0, 0.02^2), biases are 0, gains are 1
-# (section 4.1). Then the block of lesson 07; `w` are its 12 arrays, in the order of `BLOCK`. A
-# `key` switches dropout on, and `key.fold(n)` makes a different key from it for each place (lesson
-# 07).
+# First the weights: matrices and tables are drawn from N(0, 0.02^2) (section 4.1 of the paper);
+# biases are 0 and gains 1 (OpenAI's code). Then the block of lesson 07; `w` are its 12 arrays, in
+# the order of `BLOCK`. A `key` switches dropout on, and `key.fold(n)` makes a different key from it
+# for each place (lesson 07).
 
 # %%
 def new_gpt1(V, T, C, n_layer, std=0.02, seed=0):
@@ -242,6 +242,29 @@ print(f"dx {tiny_dx.shape}, and {len(tiny_gradients)} gradients")
 # %% [markdown]
 # The whole model has a loop over the blocks, last block first. The token table was used in two
 # lines, at both ends: each use gives a gradient, and the two are **added**.
+#
+# **Your turn:** a GPT-1 without blocks is e = u @ w, scores = e @ w.T, where each row of u has a
+# single 1, for the token that was read. Its first use of w gives `u.T @ (dscores @ w)`. Write the
+# whole gradient of w.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+read_here = np.eye(7)[[1, 4, 2, 4]]  # u (N,V)
+table_here, dscores_here = np.random.default_rng(3).normal(size=(7, 6)), np.eye(4, 7) - 0.2
+
+
+def your_dw(dscores, u, w):
+    return ...  # u (N,V), w (V,C), dscores (N,V)
+
+
+true_dw = numeric(lambda w: (read_here @ w) @ w.T, table_here.copy(), dscores_here)
+gap.judge(your_dw, dscores_here, read_here, table_here, expected=true_dw)
+
+# %% [markdown] tags=["answer"]
+# `u.T @ (dscores @ w) + dscores.T @ (u @ w)`: in the second use, entry (n, v) of the scores is row
+# n of e times row v of w. So row v of w gets dscores[n, v] times row n of e, for every n.
 
 # %%
 def hidden_backward(dh, cache):
@@ -277,7 +300,7 @@ def gpt1_backward(dloss, cache):
 
 
 print(f"a gradient for each of {len(gpt1_backward(1.0, tiny_caches))} arrays")
-NH, SMALL = 2, new_gpt1(V=11, T=5, C=8, n_layer=2)
+NH, SMALL = 2, new_gpt1(V=11, T=5, C=8, n_layer=2)  # a model for the checks of section 5
 draw = np.random.default_rng(1)
 w = {name: start + 0.3 * draw.normal(size=start.shape) for name, start in SMALL.items()}
 ids, targets = draw.integers(0, 11, size=(2, 3, 4))  # B = 3 sequences of 4 tokens
@@ -378,9 +401,10 @@ assert np.all(np.abs(from_head).max(axis=1) > 0), "the head gives every row a gr
 
 # %% [markdown]
 # The input changes a row only when its token was read. The head changes every row at every step.
-# At each position, the row of the target moves towards $h$. Every other row moves away from $h$,
-# the more, the larger the probability that the model gave to its token. If one of the two parts
-# is forgotten, all other gradients stay right. Only a check of this table sees it.
+# At each position, an update by the head's part moves the row of the target towards $h$. It moves
+# every other row away from $h$: far if the model gave its token a large probability, and hardly if
+# that was small. If one of the two parts is forgotten, all other gradients stay right. Only a check
+# of this table sees it.
 
 # %% [markdown]
 # ## 5. Check, and the traps
@@ -445,8 +469,8 @@ assert losses[50] > so_far["the letter table"] > losses[200], "it passes the tab
 assert losses[0] > 3.5 and losses[600] < 1.5, "at first it knows nothing"
 
 # %% [markdown] tags=["answer"]
-# After 50 updates it is worse than the table that counts, after 200 better, and after 600 it writes
-# words of the stories. But it sees 32 letters, and the text has no plan.
+# Between 50 and 200. After 50 updates it is worse than the table that counts, after 200 better, and
+# after 600 it writes words of the stories. But it sees 32 letters, and the text tells no story.
 
 # %% [markdown] tags=["deeper"]
 # ### A surprise: an untrained GPT-1 repeats what it reads
@@ -539,7 +563,8 @@ assert abs(p_now - 0.003) < 0.001, "the likeliest token, but its probability is 
 # $\sqrt{768}$, and the numbers of a row have standard deviation 0.02. So the score of a row that
 # has nothing to do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are normal, the
 # mean of exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$.
-# With weights of 0.06 in place of 0.02, $s^2$ is nine times as large, and the first loss about 12.
+# With weights of 0.06 in place of 0.02, $s^2$ is nine times as large, and by this formula the first
+# loss is about 12.
 
 # %% [markdown] tags=["deeper"]
 # ### The trap: a gradient that is zero
@@ -651,7 +676,8 @@ plot.save(figure, "08_costs.png")
 # %% [markdown]
 # In a forward pass a token costs 251 million operations and 1.2 MB of memory (training costs three
 # times the operations). With these operations, in float32, the paper's batch of 64 sequences of 512
-# tokens would need 39 GB; other programs keep less.
+# tokens would need 39 GB. A program that keeps less and computes some values again (lesson 00)
+# needs less.
 #
 # As parameters the table is a quarter of GPT-1. As input it costs no arithmetic; as head it costs a
 # quarter of all arithmetic. LayerNorm has hardly any parameters and does hardly any arithmetic, but
@@ -899,12 +925,12 @@ assert max(apart) < 1e-12, "the functions and the modules are the same model"
 #   not of the vectors that were looked up. A dropped number is then missing wherever its token
 #   occurs, and in the head too, because it is the same matrix. With $m$ the mask, the gradient is
 #   (input part + head part) $m / 0.9$. Hugging Face's model drops $e + p$ instead, and so do we.
-# - Its causal mask sets hidden scores to -1e9; ours removes them. For a row that sees at least one
-#   position, the difference is below rounding (lesson 03).
+# - The code's causal mask sets hidden scores to -1e9; ours removes them. For a row that sees at
+#   least one position, the difference is below rounding (lesson 03).
 # - Unlike Vaswani et al. (section 3.4), GPT-1 does not multiply embeddings by $\sqrt{C}$, and its
 #   positions are learned.
-# - Kernels are stored with shape [1, in, out], because the code calls a linear map a convolution of
-#   width 1. This explains the names `c_attn`, `c_fc`, `c_proj`, and the order (in, out).
+# - Matrices are stored with shape [1, in, out], because the code calls a linear map a convolution
+#   of width 1. This explains the names `c_attn`, `c_fc`, `c_proj`, and the order (in, out).
 # - The paper does not say how many parameters there are.
 
 # %% [markdown]
