@@ -3,8 +3,8 @@
 #
 # You will see why plain gradient descent is slow, build Adam line by line, and derive its two
 # corrections. You will write down the rule of OpenAI's released code for GPT-1; it is not quite the
-# one in the books. And you will find out what makes a warm-up of the learning rate
-# necessary, by changing one thing at a time.
+# one in the books. And you will find out when a warm-up of the learning rate is necessary, by
+# changing one thing at a time.
 #
 # Reading: 25 minutes for the core, 80 minutes for all of it. Running: 20 to 60 seconds. Before it:
 # lessons 07 and 08.
@@ -30,7 +30,8 @@ so_far = small_world.show("09")
 assert so_far["two blocks, by gradient descent"] > so_far["the letter table"], "no better than it"
 
 # %% [markdown]
-# No better than a table that counts. By the rule of this lesson as many updates led to about 1.5.
+# No better than a table that counts. With the rule of this lesson, as many updates led to about 1.5
+# (lesson 07).
 #
 # Gradient descent has one rule, p = p - lr g, where lr is the **learning rate**. Take a loss with
 # two weights, one of which is a hundred times as steep as the other:
@@ -196,8 +197,8 @@ assert np.allclose(direction, [1, -1], atol=1e-4), "the sign is left, and the si
 # %% [markdown]
 # Now all three rules in the valley of section 1, from the same point. Each rule gets the gradient
 # and the two averages, and returns the new weights and averages. Where momentum is used alone,
-# books usually take $0.9\,m + g$, a *sum* that is ten times our average; their rates are then ten
-# times smaller.
+# books usually take the *sum* $0.9\,m + g$, and so does `with_momentum`. In the long run this sum
+# is ten times Adam's average $m$, so it needs smaller rates.
 
 # %%
 def plain(p, g, m, v, t, lr, decay=0):
@@ -238,11 +239,12 @@ axes.set(title="40 updates from (1, 1)", xlim=(-0.35, 1.2))
 axes.legend(loc="upper left")
 plot.save(figure, "09_paths.png")
 assert np.allclose(paths["Adam"][:, 0], paths["Adam"][:, 1], rtol=0, atol=1e-6), "a diagonal"
+assert abs(paths["with momentum"][-1, 1]) < 0.01 < paths["gradient descent"][-1, 1], "in the end"
 
 # %% [markdown]
 # Momentum first goes too far in both directions, past the minimum. (Adam has momentum too, and goes
-# past it as well, to -0.13.) Its gain comes later, in $b$, of which gradient descent still has
-# 15 % after 100 updates (section 1).
+# past it as well, to -0.13.) Its gain comes later, in $b$: after 100 updates gradient descent still
+# has 15 % of it (section 1), momentum less than 1 %.
 #
 # Adam's path is a straight diagonal: $a$ and $b$ take *the same* steps, to six digits, although
 # one direction is a hundred times as steep. The division by $\sqrt{v}$ removes the scale of each
@@ -299,8 +301,28 @@ assert good[adamw][-1] > 100 * good[adamw][0], "and for Adam"
 # $$
 #
 # At the first update that is only 0.1. The other 0.9 is the weight of the zero from which $m$
-# started. Divide by $1 - \beta_1^t$, and $\hat m$ is a true average of the gradients so far. The
-# same holds for $v$ with $\beta_2$.
+# started.
+#
+# **Your turn:** m is given after t updates. Make it a true average of the gradients so far.
+
+# %%
+from minigpt.learn import gap
+
+g_here, m_here = np.random.default_rng(3).normal(size=(4, 5)), np.zeros(5)  # four updates
+for g in g_here:
+    m_here = B1 * m_here + (1 - B1) * g
+
+
+def your_m_hat(m, t):
+    return ...  # B1 is 0.9
+
+
+true = np.average(g_here, axis=0, weights=[0.729, 0.81, 0.9, 1])  # the newest counts most
+gap.judge(your_m_hat, m_here, 4, expected=true)
+
+# %% [markdown] tags=["answer"]
+# `m / (1 - B1**t)`: the weights of the gradients sum to $1 - \beta_1^t$, so now they sum to 1. This
+# is $\hat m$. The same holds for $v$ with $\beta_2$.
 
 # %%
 m_3 = v_3 = 0.0
@@ -335,7 +357,8 @@ assert [round(factor(t), 3) for t in (1, 10, 100, 1000)] == [0.316, 0.153, 0.309
 
 # %% [markdown] tags=["answer"]
 # **The surprise.** **Without its corrections Adam starts faster, not slower**, by a factor of 3,
-# then of 6.5, for about a thousand updates. The corrections shorten the steps.
+# then of 6.5, for about a thousand updates. Most look at $m$ alone, which is too small. But the
+# root of $v$, by which it is divided, is smaller still. The corrections shorten the steps.
 
 # %% [markdown]
 # ## 4. The rule in GPT-1's released code
@@ -541,12 +564,12 @@ assert lengths[0] > 0.9 and lengths[99] < 0.5, "Adam's steps become shorter"
 
 # %% [markdown]
 # At the best of three rates, on this text and with this seed, momentum helps, and Adam, which
-# divides by $\sqrt{v}$ as well, reaches the smallest loss (at the middle rates we saw the same
-# with three other seeds). The last column belongs to the middle rate: in its first update AdamW
-# moves nearly every weight by the full rate, up or down, because $\hat m / \sqrt{\hat v} =
-# g / |g|$ where g is far above eps. Later it moves a weight by less than the rate. Gradients of
-# different batches that disagree *can* do this. Compare gradients that are always 1 with
-# gradients that are pure noise:
+# divides by $\sqrt{v}$ as well, reaches the smallest loss. (One seed is no proof.) The last column
+# belongs to the middle rate. In its first update AdamW moves nearly every weight by the full rate,
+# up or down, because $\hat m / \sqrt{\hat v} = g / |g|$ where g is far above eps. Later it moves a
+# weight by less than the rate. Why? A guess: the gradients of different batches disagree, and
+# partly cancel in $m$. They *can* shorten the steps in this way. Compare gradients that are always
+# 1 with gradients that are pure noise:
 
 # %%
 def step_lengths(mean, noise):
