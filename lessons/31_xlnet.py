@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Lesson 31: XLNet, any order, and two streams
 #
-# You will cover two words that belong together, and see BERT guess them apart: it gives as much
-# probability to wrong pairs as to right ones. You will predict words in a random order without
+# You will cover two words that belong together, and see BERT guess each one alone: it gives a wrong
+# pair as much probability as a right one. You will predict words in a random order without
 # moving a single one, find out why that needs a second stream of vectors, and write the backward
 # pass of both. And you will leave the second stream out, and reach a loss of 0.001 with a model
 # that only copies.
@@ -18,7 +18,8 @@
 #
 # "I live in _mask_ _mask_." Perhaps it is "New York", perhaps "Los Angeles". BERT predicts each of
 # the two words from the words it sees, and it sees neither. So it can only say: the first is "New"
-# or "Los", the second is "York" or "Angeles". "New Angeles" gets as much as "New York".
+# or "Los", the second is "York" or "Angeles". If each of the four words has probability 0.5, "New
+# Angeles" gets as much as "New York": 0.25.
 #
 # We measure this in the world of lesson 26. In its texts a colour stands twice. If both are
 # covered, any of eight colours is possible, but it is the *same* one at both places.
@@ -87,6 +88,13 @@ masked_model = RoBERTa(RoBERTaConfig(**SIZES), seed=0)
 masked_losses = train(masked_model, covered)
 print(f"masked model: the loss falls from {masked_losses[0]:.2f} to {masked_losses[-1]:.2f}")
 
+# %% [markdown]
+# First we cover one of the two colours in 50 new texts, then both. An *equal pair* is the same
+# colour twice.
+#
+# **Guess:** both are covered. Of all 64 pairs of colours, how much probability do the 8 equal pairs
+# get together?
+
 # %%
 def softmax(z):
     e = np.exp(z - z.max(axis=-1, keepdims=True))
@@ -109,9 +117,10 @@ print(f"both covered: the probability of an equal pair is {np.trace(masked_pairs
 assert right_when_one > 0.95, "it knows that the colours are equal"
 assert np.trace(masked_pairs) < 0.3, "and yet mostly predicts pairs that never occur"
 
-# %% [markdown]
-# The model knows the rule: if one colour is visible, it predicts the other. But the loss of a
-# masked model is a sum over the covered words, each given the *visible* ones:
+# %% [markdown] tags=["answer"]
+# About 1 in 8, as if the two were drawn apart. Many guess nearly all, for the model does know the
+# rule: if one colour is visible, it predicts the other. But the loss of a masked model is a sum
+# over the covered words, each given the *visible* ones:
 #
 # $$
 # \log P(x_3 \mid \text{visible}) + \log P(x_7 \mid \text{visible}),
@@ -168,8 +177,30 @@ assert log_loss > np.log(8) + 1, "more than a nat is lost for each pair"
 #
 # (Place 2 comes first, so its rank is 0.) The masks need the ranks:
 #
-# - *content mask*: word i may see word j if rank(j) <= rank(i). It sees itself.
-# - *query mask*: rank(j) < rank(i). It does not see itself.
+# - *content mask*: word i may see word j if it comes earlier, or is the same word.
+# - *query mask*: word i may see word j if it comes earlier. It does not see itself.
+#
+# **Your turn:** write the query mask of any `rank`, a (T,T) array of True and False: row i, column
+# j.
+
+# %%
+from minigpt.learn import gap
+
+five = np.array([3, 0, 4, 1, 2])  # an order of five places
+by_hand = np.zeros((5, 5), bool)
+for when, place in enumerate(five):
+    by_hand[place, five[:when]] = True  # what came before it in the order
+
+
+def your_query_mask(rank):
+    return ...  # rank[i] says when place i comes
+
+
+gap.judge(your_query_mask, five.argsort(), expected=by_hand)
+
+# %% [markdown] tags=["answer"]
+# `rank[None, :] < rank[:, None]`: rank(j) < rank(i). The rows are i, so the second one is a column.
+# With <= it is the content mask.
 
 # %%
 def both_masks(rank):
@@ -235,8 +266,8 @@ for y, name in streams.items():
     d.arrow(before, attention, "queries")
     d.arrow(attention, after)
     if y > 2:
-        d.arrow(before, attention, "", bend=-0.5)
-        d.text(4.0, 3.95, "keys, values: with its own word", "tab:blue")
+        d.arrow(before, attention, "", "tab:blue", bend=-0.5)
+        d.text(4.0, 3.75, "keys, values: with its own word", "tab:blue")
     else:
         d.arrow((3.3, 2.8), (4.5, 1.5), color="tab:blue")
         d.text(6.2, 2.1, "keys, values: without its own word", "tab:blue")
@@ -246,9 +277,8 @@ plot.save(d.figure, "31_two_streams.png")
 # %% [markdown]
 # ## 4. Forward and backward: two streams, one set of weights
 #
-# Both streams have one $W_q$; keys and values are made from h alone, with one $W_k$ and one $W_v$.
-# What has two uses gets the sum of two gradients. With a prime for the part that comes from the
-# query stream,
+# Both streams share one $W_q$. Keys and values are made from h alone, with $W_k$ and $W_v$. What
+# has two uses gets the sum of two gradients. With a prime for the part of the query stream,
 #
 # $$
 # dW_q = h^\top dq + g^\top dq', \qquad dW_k = h^\top (dk + dk'), \qquad
@@ -352,9 +382,10 @@ assert not stream_values.query[2].any() and not dg_by_hand[2].any(), "nothing se
 #
 # The library's XLNet is built of these pieces. First the check of the whole model, both streams.
 # Section 3 had an order of all words. In practice only the last words of the order are predicted
-# (the paper: about one in six). The first words of an order would have little to see, and learning
-# from them is slow (section 2.3). And where nothing is predicted, the order does not matter. So all
-# other words get rank 0: they are given at once, and see each other.
+# (the paper: about one in six). They see the longest context. To predict all words in all orders is
+# harder, and the paper found that it converges slowly (section 2.3). And where nothing is
+# predicted, the order does not matter. So all other words get rank 0: they are given at once, and
+# see each other.
 
 # %%
 from minigpt import gradcheck
@@ -471,7 +502,8 @@ assert np.trace(xlnet_pairs) > 0.8 > 0.3 > np.trace(masked_pairs), "pairs that b
 # and longer training, came close to XLNet or passed it within weeks. We do not claim that XLNet is
 # better than BERT.
 #
-# It also costs more: two streams.
+# It also costs more: in training each block computes two streams. The number of parameters does not
+# show that, for the streams share their weights.
 
 # %%
 counted = {}
@@ -503,13 +535,13 @@ assert sees[library.targets != IGNORED].min() == T - 3, "the first of them sees 
 #   the permutation is of the *factorization order*, not of the sequence (section 2.2).
 # - **What is left out.** SentencePiece's Unigram: published files bring it, and put `<sep> <cls>`
 #   behind a text (lesson 35). Training on two texts in a row, whose segments the scores compare,
-#   and on nine other data sets than BERT's books.
+#   and on the paper's other texts: Wikipedia, Giga5, ClueWeb and Common Crawl.
 
 # %% [markdown]
 # ## 8. To keep
 #
-# - A masked model predicts its covered words apart: to wrong pairs it gives as much probability as
-#   to right ones.
+# - A masked model predicts each covered word alone: a wrong pair of two likely words gets as much
+#   probability as a right one.
 # - An order of prediction is a mask: the words stay in their places, and each sees those that come
 #   earlier.
 # - No vector can know its word and not know it: so there are two streams with one set of weights, h
