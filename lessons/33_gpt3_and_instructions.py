@@ -3,8 +3,9 @@
 #
 # You will train a model that knows every answer and gives none: to a question it says another
 # question. You will tune it on instructions, and test it on questions that the tuning did not have.
-# In deeper parts a reward model chooses among its answers, and it learns from the score. The score
-# rises and rises, until most answers are wrong.
+# In deeper parts a second model, the reward model, gives its answers a score. The best of many
+# answers is chosen by this score, and the model learns from it. The score rises and rises, until
+# most answers are wrong.
 #
 # Reading: 25 minutes for the core, 95 minutes for all of it. Running: 80 to 200 seconds. Before it:
 # lessons 02, 12, 16 and 19.
@@ -67,19 +68,20 @@ STATEMENTS, QUESTIONS = np.array(STATEMENTS), np.array(QUESTIONS)  # (72,2,8), (
 print(text_of(STATEMENTS[15, 0]), "|", text_of(STATEMENTS[15, 1]), "|", text_of(QUESTIONS[15, 0]))
 
 # %% [markdown]
-# A text of this world is three statements, or a test sheet of three questions; both names occur in
-# both. We train a GPT-2 with two blocks of width 64 on such texts, with three seeds.
+# A text of this world is three statements, or a test sheet of three questions. Each kind is called
+# by its first name in some of them, by its second name in others. We train a GPT-2 with two blocks
+# of width 64 on such texts, with three seeds.
 
 # %%
 from copy import deepcopy
 
-from minigpt import GPT2, GPT2Config, plot
+from minigpt import GPT2, GPT2Config, ops, plot
 from minigpt.nn.optim import AdamW
 from minigpt.nn.schedules import warmup_cosine
 
 SIZES = {"vocab_size": V, "n_positions": 32, "n_embd": 64, "n_layer": 2, "n_head": 4}
 SIZES |= dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
-SIZES |= {"initializer_range": 0.07}  # 0.02 sqrt(768 / 64), as in lesson 16
+SIZES["initializer_range"] = 0.07  # 0.02 sqrt(768 / 64), as in lesson 16
 SEEDS = (0, 1, 2)
 
 
@@ -173,19 +175,14 @@ def after_examples(model, shots):
     return (model.generate(np.array(rows), 1, top_k=1)[:, -1] == VALUE_IDS).mean()
 
 
-found = {f"answers, {n} examples shown": [after_examples(model, n) for model in pretrained.values()]
-         for n in (2, 1, 0)} | {"states the fact": [knows(model) for model in pretrained.values()]}
-knows_figure, panel = plot.plt.subplots(figsize=(8, 3.4))
-for name, shares in found.items():
-    panel.plot(shares, [name] * 3, "o", color="tab:blue", markersize=9, alpha=0.6)
-    print(f"{name}: {min(shares):.0%} to {max(shares):.0%}, three seeds")
-    assert name == "states the fact" or max(shares) < 0.1, "examples do not make it answer"
-panel.set(xlim=(-0.05, 1.05), xlabel="share of 72 facts", title="It knows, and does not answer")
-plot.save(knows_figure, "33_knows.png")
+for n in (0, 1, 2):
+    shares = [after_examples(model, n) for model in pretrained.values()]
+    print(f"{n} examples shown: answers {min(shares):.0%} to {max(shares):.0%}, three seeds")
+    assert max(shares) < 0.1, "examples do not make it answer"
 
 # %% [markdown]
-# No. In its texts no answer ever stood behind a question, so there is nothing that examples could
-# call up. (GPT-3's texts have them.)
+# No. Our guess why: in its texts no answer ever stood behind a question, so there is nothing that
+# examples could call up. (GPT-3's texts have questions with answers.)
 
 # %% [markdown]
 # ## 4. Instruction tuning: the same loss, on fewer tokens
@@ -193,7 +190,25 @@ plot.save(knows_figure, "33_knows.png")
 # A document for *instruction tuning* is `instruction => response _end_`. People write the
 # responses. (The paper says supervised fine-tuning, SFT; it had about 13,000 prompts.) The loss is
 # that of a language model, but only the response and its end count: all other targets are -100.
-#
+# This is the first of the steps by which a language model becomes one that answers. The others are
+# in the deeper parts (the numbers are those of the sections):
+
+# %% tags=["hide-input"]
+d = plot.Diagram(13.2, 4.5)
+boxes = ((1.2, 3.7, "pre-trained\nmodel", "gray"), (5.6, 3.7, "tuned model", "tab:blue"),
+         (10.9, 3.7, "answers", "tab:blue"), (10.9, 0.8, "comparisons", "tab:green"),
+         (5.6, 0.8, "reward model", "tab:orange"))
+box = [d.box(*one, 2.0, 0.9) for one in boxes]
+for start, end, x, y, words, color in (
+        (0, 1, 3.4, 4.2, "4: written\nresponses", "k"), (1, 2, 8.3, 3.95, "are drawn", "k"),
+        (2, 3, 12.05, 2.3, "8: people\nrank them", "k"), (3, 4, 8.3, 0.5, "8: learns a score", "k"),
+        (4, 1, 4.2, 2.3, "9: reinforcement", "k"), (3, 1, 9.5, 2.3, "10: DPO", "tab:red"),
+        (4, 2, 6.75, 2.3, "8: the best\nof n is kept", "tab:orange")):
+    d.arrow(box[start], box[end], color=color)
+    d.text(x, y, words, color)
+plot.save(d.figure, "33_steps.png")
+
+# %% [markdown]
 # One response in five begins with a polite "sure". We **hold out** 24 of the 72 facts, for each
 # thing one of its three. The tuning has each thing in other questions, and each kind of question
 # with other things, but not these combinations.
@@ -214,9 +229,6 @@ def documents(seed, step):
     return rows
 
 
-print("a document:", text_of(documents(0, 0)[0]))
-
-# %%
 def on_responses(rows):
     """rows (B,T+1), one document each -> ids (B,T), and targets (B,T)"""
     ids = rows[:, :-1]
@@ -232,14 +244,35 @@ for name, (row,) in zip(("sees", "predicts"), on_responses(documents(0, 0)[:1]),
 # ## 5. Backward: one loss, and weights
 #
 # Give each target a weight $w_t$: in pre-training 1; in tuning 1 in the response, and 0 in the
-# instruction. Softmax and log together give p minus the one-hot row, as in lesson 02, and the
-# weight is a factor of the row. With n targets that count,
+# instruction. With n targets that count, and p the softmax of the logits z, the loss is
 #
 # $$
-# L = -\frac{1}{n} \sum_t w_t \log p_{t, y_t}, \qquad
-# \frac{\partial L}{\partial z_t} = \frac{w_t}{n} \, (p_t - \text{onehot}(y_t))
+# L = -\frac{1}{n} \sum_t w_t \log p_{t, y_t}
 # $$
 #
+# **Your turn:** write the gradient of L with respect to z. p and onehot have a row for each target,
+# w a number. (With w = 1 it is that of lesson 02.)
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+z = 0.3 * np.random.default_rng(2).normal(size=(6, 5))
+y, half = np.array([4, 0, 2, 2, 1, 3]), np.array([0.0, 0, 0, 1, 1, 1])  # half are a response
+
+
+def your_dz(p, onehot, w, n):
+    return ...  # w (6,), p and onehot (6,5)
+
+
+true_dz = numeric(lambda z: -half @ np.log(ops.softmax_forward(z)[0][np.arange(6), y]) / 3, z)
+gap.judge(your_dz, ops.softmax_forward(z)[0], np.eye(5)[y], half, 3, expected=true_dz)
+
+# %% [markdown] tags=["answer"]
+# `w[:, None] / n * (p - onehot)`: "p minus one-hot" as in lesson 02, and the weight of a target is
+# a factor of its row.
+
+# %% [markdown]
 # For example, three words with p = (0.1, 0.2, 0.7), and the first one is right: times n, the row is
 # (-0.9, 0.2, 0.7) in the response and (0, 0, 0) in the instruction. The model is not taught to pose
 # questions.
@@ -247,10 +280,13 @@ for name, (row,) in zip(("sees", "predicts"), on_responses(documents(0, 0)[:1]),
 # %% [markdown] tags=["deeper"]
 # ### Line by line, and with negative weights
 #
-# In section 9 a weight may be any number, a negative one too.
+# In section 9 a weight may be any number, a negative one too. In all cases
+#
+# $$
+# \frac{\partial L}{\partial z_t} = \frac{w_t}{n} \, (p_t - \text{onehot}(y_t))
+# $$
 
 # %%
-from minigpt import ops
 from minigpt.learn import lines, reference
 
 
@@ -263,10 +299,7 @@ def weighted(z, onehot, w, n):
     return out
 
 
-z = 0.3 * np.random.default_rng(2).normal(size=(6, 5))
-y = np.array([4, 0, 2, 2, 1, 3])
-WEIGHTS = {"pre-training": np.ones(6), "tuning": np.array([0.0, 0, 0, 1, 1, 1]),
-           "reinforcement": np.array([0, 0, 0, -0.7, -0.7, -0.7])}
+WEIGHTS = {"pre-training": np.ones(6), "tuning": half, "reinforcement": -0.7 * half}
 print("weights of the targets:", *(f"{name} {w}" for name, w in WEIGHTS.items()), sep="\n")
 
 # %%
@@ -304,8 +337,6 @@ print("the library has the same gradient; its objective `responses` makes the sa
 #
 # We tune for 100 updates. The control was **not** pre-trained; it has 200 updates of the same
 # tuning. Then both answer the questions of the tuning, and the held-out ones.
-#
-# **Guess first.** The held-out facts were in no document of the tuning. How many are answered?
 
 # %%
 def prompts(facts, wording=0):
@@ -331,6 +362,10 @@ for seed, model in tuned.items():
 train(control, lambda *at: on_responses(documents(*at)), 0, 200, 4e-3)
 print("the same question as above:", text_of(tuned[0].generate(prompts([15]), 3, top_k=1)[0]))
 
+# %% [markdown]
+# **Guess:** the held-out facts were in no document of the tuning. What share of their questions
+# does the tuned model answer?
+
 # %%
 MODELS = {"before": pretrained.values(), "not pre-trained": [control], "tuned": tuned.values()}
 results = {name: np.array([[right(model, TUNED), right(model, HELD), knows(model)]
@@ -346,12 +381,12 @@ assert min(results["tuned"][:, 0].min(), results["not pre-trained"][0, 0]) > 0.9
 assert results["not pre-trained"][0, 1] < 0.3, "without pre-training, a held-out fact is a guess"
 assert results["tuned"][:, 1].min() > 0.4 > results["before"][:, 1].max(), "tuned, most are known"
 
-# %% [markdown]
-# A point is a seed. **Held-out questions are answered** far above chance, and by the control no
-# better than by a guess among eight. So the tuning did not teach these facts. It taught to answer
-# with what pre-training has stored. And something is lost: before, the models stated all facts,
-# now fewer. (The paper has a name for such a loss, the *alignment tax*. It means what the whole
-# training costs on public tests, section 4.2.)
+# %% [markdown] tags=["answer"]
+# Most. (A point is a seed. A guess among eight values is right in 12 %.) **Held-out questions are
+# answered** far above chance. The control answers hardly one. So the tuning did not teach these
+# facts. It taught to answer with what pre-training has stored. And something is lost: before, the
+# models stated all facts, now fewer. (The paper calls what the whole training costs on public tests
+# the *alignment tax*, section 4.2.)
 
 # %% [markdown] tags=["deeper"]
 # ### Other wordings
@@ -392,7 +427,8 @@ print(text_of(late.generate(prompts([15]), 6, top_k=1)[0]))
 assert late_losses[-1] < 0.3 and right(late, TUNED) < 0.1, "a small loss, and no answer"
 
 # %% [markdown]
-# A full stop and an end are easy, so the loss is small. Print a batch as text, as in section 4.
+# A full stop and an end are easy to predict, so the loss is small. What finds the mistake: print a
+# batch as text, as in section 4.
 
 # %% [markdown] tags=["deeper"]
 # ## 8. A reward model: from comparisons to a score
@@ -409,9 +445,9 @@ assert late_losses[-1] < 0.3 and right(late, TUNED) < 0.1, "a small loss, and no
 # This is the cross-entropy of lesson 02 with the logits $r_w$ and $r_l$ and the target w, since the
 # softmax of two numbers is the sigmoid of their difference. So the gradient is p minus one-hot.
 #
-# Our people are the function `judge`: a right answer is better, and of two equal ones the polite
-# one. For each question of the tuning they rank four answers: right or wrong, with "sure" or
-# without. Four ranked answers are six comparisons.
+# In the place of people we have the function `judge`: a right answer is better, and of two equal
+# ones the polite one. For each question of the tuning they rank four answers: right or wrong, with
+# "sure" or without. Four ranked answers are six comparisons.
 
 # %%
 PAIRS = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # (winner, loser)
@@ -472,15 +508,12 @@ print("checked in the next cell")
 small_body = GPT2(GPT2Config(**SIZES | {"n_embd": 8, "n_head": 2}), seed=1, dtype=np.float64)
 small_head = Parameter(np.random.default_rng(6).normal(size=8))
 of_two = four_answers(TUNED[:2], np.random.default_rng(7)), BY_RULE[:2]
-ranking_loss(small_body, small_head, *of_two)
 for name, parameter in (("head", small_head), ("block 0", small_body.h[0].attn.c_proj.weight)):
-    gradient, losses = parameter.grad.flat[3], []
-    for step in (1e-5, -2e-5, 1e-5):  # up, down, and back
-        parameter.data.flat[3] += step
-        losses.append(ranking_loss(small_body, small_head, *of_two))
-    difference = (losses[0] - losses[1]) / 2e-5
-    print(f"{name}: gradient {gradient:.6f}, finite difference {difference:.6f}")
-    assert abs(gradient - difference) < 1e-7, "the backward pass is right"
+    by_steps = numeric(lambda _: ranking_loss(small_body, small_head, *of_two), parameter.data)
+    ranking_loss(small_body, small_head, *of_two)  # sets the gradients, and no weight is moved
+    error = np.abs(parameter.grad - by_steps).max()
+    print(f"{name}: {by_steps.size} gradients, the largest error is {error:.0e}")
+    assert error < 1e-7, "the backward pass is right"
 
 # %%
 def by_rule(rng):
@@ -499,7 +532,7 @@ def train_reward(model, seed, steps=900, ranked=by_rule):
     return body, head.data
 
 
-print("900 updates: with 300, one of two seeds has the hard pairs in disorder")
+print("a reward model has 900 updates: 8 questions each, with 6 pairs of answers")
 
 # %%
 def score(reward_model, ids):
@@ -533,6 +566,9 @@ for seed in SEEDS:
 # picture, a score has in brackets what kind of answers it has learned from.)
 
 # %%
+N = (1, 2, 4, 8, 16, 32)  # the best of so many answers will be kept
+
+
 def write(model, facts, seed):
     """-> ids (n,16): questions and drawn answers, at most 7 tokens; then the end, repeated"""
     ids = model.generate(prompts(facts), 7, seed=seed, stop=END)
@@ -552,13 +588,7 @@ def as_drawn(model):
 
 print(text_of(write(tuned[1], HELD[:1], seed=0)[0]))
 
-# %% [markdown]
-# **Guess first.** With a larger n the best score can only grow. And the share of right answers?
-
 # %%
-N = (1, 2, 4, 8, 16, 32)
-
-
 def best_of(facts, rows, scores):
     """rows (32,F,16), scores (32,F) -> (6,2): for each n the best score, and the share of right"""
     is_right = np.stack([judge(facts, drawn[:, ANSWER:]) >= 1 for drawn in rows])
@@ -571,9 +601,6 @@ def best_of(facts, rows, scores):
     return np.array(found)
 
 
-print("the best of 1, 2, 4, ... answers")
-
-# %%
 of_drawn = {seed: train_reward(tuned[seed], seed, ranked=as_drawn(tuned[seed])) for seed in SEEDS}
 chosen = {}
 for where, facts in (("in tuning", TUNED), ("held out", HELD)):
@@ -585,6 +612,10 @@ for where, facts in (("in tuning", TUNED), ("held out", HELD)):
         for name, values in scores.items():
             chosen[where, name, seed] = best_of(facts, rows, np.stack(values))
 print("32 answers of each question, drawn, scored and judged")
+
+# %% [markdown]
+# **Guess:** with a larger n the best score can only grow. A learned score chooses: does the share
+# of right answers grow too?
 
 # %%
 best_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.2), sharey=True)
@@ -607,15 +638,20 @@ for seed in SEEDS:
     assert of_32 < of_one - 0.1, "a learned score chooses worse than chance, where it knows nothing"
     assert chosen["held out", "the judge", seed][-1, 1] > 0.9, "the right answer was among them"
 
-# %% [markdown]
-# The best score grows with n, for every chooser. With the judge, so do the right answers. With a
-# learned score they rise at first, on the questions of its comparisons, and with most seeds fall
-# again: among many draws there is one that it likes for another reason. On held-out questions the
-# score that has learned from *written* answers chooses **worse than chance**, and the worse, the
-# more it may choose from. The other one has seen what the tuned model says, wrong answers too. It
-# chooses about as well as chance: it was never told the truth there. This is *reward hacking*
-# without training: choosing is enough. (Gao et al. 2022, arXiv 2210.10760, measure it with large
-# models.)
+# %% [markdown] tags=["answer"]
+# No. The best score grows with n, for every chooser. With the judge, the right answers grow too,
+# and many guess the same of a learned score. But:
+#
+# - On the questions of its comparisons they rise at first, and with most seeds fall again. (A
+#   guess: among many draws there is one that the score likes for another reason.)
+# - On held-out questions the score that has learned from *written* answers chooses **worse than
+#   chance**, and the worse, the more it may choose from.
+# - The other score has seen what the tuned model says, wrong answers too. On held-out questions it
+#   chooses about as well as chance among few answers, and worse among 32. No comparison had the
+#   truth about these questions.
+#
+# This is *reward hacking* without training: choosing is enough. (Gao et al. 2022, arXiv 2210.10760,
+# measure it with large models.)
 
 # %% [markdown] tags=["deeper"]
 # ## 9. Reinforcement: learn from a score
@@ -728,10 +764,9 @@ reward_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.4))
 for number, name in enumerate(("the judge itself", "beta 0", "beta 1")):
     for seed in SEEDS:
         smooth = [np.convolve(column, np.ones(5) / 5, "valid") for column in runs[name, seed].T]
-        style = f"C{number}" + ("-", "--", ":")[seed]
         if "beta" in name:
-            panels[0].plot(smooth[0], style)
-        panels[1].plot(smooth[1], style, label=None if seed else name)
+            panels[0].plot(smooth[0], f"C{number}")
+        panels[1].plot(smooth[1], f"C{number}", label=None if seed else name)
 panels[0].set(title="what it is trained for", xlabel="update (a line is a seed)",
               ylabel="score of the reward model")
 panels[1].set(title="what we want", xlabel="update", ylabel="right answers", ylim=(-0.02, 1.02))
@@ -753,32 +788,27 @@ assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered
 # So the algorithm is right, and the reward is wrong, although it orders nearly all pairs of the
 # comparisons. How? Look at the table. The comparisons had only two kinds of answers: right ones,
 # and wrong values of the kind in question. For anything else the score means nothing, and the
-# training finds answers there with a high score, other ones for each seed.
+# training finds answers there with a high score.
 #
 # The penalty holds the model back. With $\beta$ = 0.1 and 0.3 that is hardly seen; with 3 most
-# right answers are kept. But no penalty can make a reward right: with none of the five more answers
-# are right than before the training, and of the held-out questions far fewer are answered.
+# right answers are kept. But no penalty can make a reward right: with each of them fewer answers
+# are right than before the training, and far fewer of the held-out questions are answered.
 
 # %% [markdown] tags=["deeper"]
 # ## 10. Without a reward model: DPO
 #
 # Is there a shorter way from comparisons to a better model? Take a small case. The tuned model
-# gives two answers 0.8 and 0.2; the reward of the first is 0, of the second 1; and $\beta = 1$. The
-# best model $\pi^*$ has the same value R for both answers: where R is higher, moving probability
-# there raises the mean. If $r - \beta \log(\pi^* / \pi_0)$ is equal for both, $\pi^*$
-# is proportional to $\pi_0 \, e^{r / \beta}$:
-
-# %%
-before, rewards, beta = np.array([0.8, 0.2]), np.array([0.0, 1.0]), 1.0
-best = before * np.exp(rewards / beta)
-best = best / best.sum()
-gained = beta * np.log(best / before)
-print("the best probabilities:", best.round(3), "\nbeta log(best / before):", gained.round(3))
-assert np.isclose(gained[1] - gained[0], 1), "they differ as the rewards do"
-
-# %% [markdown]
-# Look at the last line: -0.295 and 0.705 differ by 1, as the rewards do. So the reward can be
-# *read from the model*, up to a constant, the same for all answers to a question:
+# gives two answers 0.8 and 0.2; the reward of the first is 0, of the second 1; and $\beta = 1$.
+#
+# Which model $\pi^*$ has the largest mean of R, the value of section 9? If R were higher for one
+# answer, more probability for it would raise the mean. So for the best model
+# $r - \beta \log(\pi^* / \pi_0)$ is the same for both answers. Then $\pi^*$ is proportional to
+# $\pi_0 \, e^{r / \beta}$: here to 0.8 and to 0.2 e = 0.544. Divided by their sum, that is 0.595
+# and 0.405.
+#
+# Now look at $\beta \log(\pi^* / \pi_0)$: it is log(0.595 / 0.8) = -0.295 for the first answer and
+# log(0.405 / 0.2) = 0.705 for the second. They differ by 1, **as the rewards do**. So the reward
+# can be *read from the model*, up to a constant, the same for all answers to a question:
 #
 # $$
 # r(y) = \beta \, (\log \pi^*(y) - \log \pi_0(y)) + \text{constant}
@@ -814,8 +844,9 @@ def dpo(policy, beta, rate, weight, seed, steps=60, n=8):
 print("of each pair, the better answer is pushed up and the other one down")
 
 # %% [markdown]
-# **Guess first.** The run below brings most pairs into order. Does it make the right answers more
-# probable?
+# The run below uses 60 updates, and brings most pairs into order.
+#
+# **Guess:** does it make the right answers more probable?
 
 # %%
 pair_ids, pair_targets = on_responses(four_answers(TUNED, np.random.default_rng(5)))
@@ -830,6 +861,11 @@ print(f"log p grew by {right_one:+.2f} for right answers, {wrong_one:+.2f} for w
 assert wrong_one < right_one < -1, "in order, and both less probable than before"
 assert right(policy, TUNED) < 0.3, "what is drawn is something else"
 
+# %% [markdown] tags=["answer"]
+# No. **In order, and both lost.** The loss of DPO looks at a *difference*. It falls as well when
+# both answers become improbable, the wrong one more. The probability goes to answers that no
+# comparison had.
+
 # %% [markdown]
 # `benchmarks/preferences.py` has tried five ways of DPO, with three seeds:
 
@@ -841,11 +877,9 @@ for name, row in reference.recorded("preferences.json")["rows"].items():
         print(f"{name:42} {spans[0]:>18} {spans[1]:>14}")
 
 # %% [markdown]
-# **In order, and both lost.** The loss of DPO looks at a *difference*. It falls as well when both
-# answers become improbable, the wrong one more. The probability goes to answers that no comparison
-# had. In the table, two changes keep the right answers: steps of a tenth, so the size of the steps
-# has a part in it; and the best answer's own loss beside DPO's, so nothing else held that answer
-# up. (The paper takes much smaller steps, 1e-6.)
+# Two changes keep the right answers. One is steps of a tenth: so the size of the steps is a part of
+# the cause. (The paper takes much smaller steps, 1e-6.) The other is the best answer's own loss
+# beside DPO's: so DPO's loss alone does not hold that answer up.
 
 # %% [markdown] tags=["deeper"]
 # ## 11. Paper and code
