@@ -65,14 +65,18 @@ def pair(rng, always=False):
     return [word for word in english if word], [word for word in korean if word]
 
 
-for number in range(3):
-    print(*(" ".join(words) for words in pair(np.random.default_rng([0, number]))), sep="   ->   ")
-
-# %%
-from minigpt import plot
-
 SHOWN = "Mina wears the small red shoes in the park".split()
 ANSWER = "Mina neun gongwon eseo jageun ppalgan sinbal eul sinneunda".split()
+for words in ((SHOWN, ANSWER), *(pair(np.random.default_rng([0, n])) for n in range(2))):
+    print(*map(" ".join, words), sep="   ->   ")
+
+# %% [markdown]
+# Which word decides which? In the picture, each word of the translation has a line to the words of
+# the source that decide it. The lines of the verb are red.
+
+# %% tags=["hide-input"]
+from minigpt import plot
+
 LINKS = [(0, 0), (0, 1), (8, 2), (6, 3), (3, 4), (4, 5), (5, 6), (5, 7), (1, 8), (5, 8)]
 link_figure, axes = plot.plt.subplots(figsize=(11, 3.2))
 for words, height in ((SHOWN, 1), (ANSWER, 0)):
@@ -83,7 +87,6 @@ for top, bottom in LINKS:
 axes.set(xlim=(-0.6, 8.6), ylim=(-0.2, 1.2), title="Which word decides which")
 axes.axis("off")
 plot.save(link_figure, "32_links.png")
-print("each word of the translation, with the words of the source that decide it")
 
 # %% [markdown]
 # Which model can do this?
@@ -158,14 +161,40 @@ print("an encoder-decoder with two blocks of width 64 on each side")
 # In *cross-attention* the queries come from the decoder, keys and values from the encoder. The
 # scores are T x S: a row for each word that is written, a column for each word that was read.
 #
-# Every layer of the decoder reads the **same** states. With H for the states and l for the layers,
+# Write H (S,C) for the states of the encoder. In one layer of the decoder, k = H @ w_k and
+# v = H @ w_v.
+#
+# **Your turn:** the gradients dk and dv have come back. Write this layer's part of the gradient of
+# H.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+given = np.random.default_rng(8)
+H, w_k, w_v = (given.normal(size=shape) for shape in ((5, 4), (4, 3), (4, 3)))
+dk, dv = given.normal(size=(2, 5, 3))
+
+
+def your_dstates(dk, dv, w_k, w_v):
+    return ...  # k = H @ w_k and v = H @ w_v
+
+
+true_dstates = numeric(lambda states: np.stack([states @ w_k, states @ w_v]), H, np.stack([dk, dv]))
+gap.judge(your_dstates, dk, dv, w_k, w_v, expected=true_dstates)
+
+# %% [markdown] tags=["answer"]
+# `dk @ w_k.T + dv @ w_v.T`: H is used twice, so two gradients are added.
+
+# %% [markdown]
+# Every layer of the decoder reads the **same** states. So with l for the layers,
 #
 # $$
 # \frac{\partial L}{\partial H} = \sum_l \left( dK^l {W_k^l}^\top + dV^l {W_v^l}^\top \right)
 # $$
 #
-# But for the shared token table, **all that the encoder learns comes through this
-# sum.**
+# **All that the encoder's blocks learn comes through this sum.** (The token table is shared with
+# the decoder, and learns there too.)
 
 # %% tags=["hide-input"]
 d = plot.Diagram(9.2, 5.4, "encoder and decoder: what is between them")
@@ -276,10 +305,11 @@ assert np.allclose(parts[0] + parts[1], sums["states"], atol=1e-5), "the encoder
 #
 # A GPT reads `source _start_ target _end_` as one text; only the target is predicted. We train it
 # and the encoder-decoder on the same 60 pairs for 150 updates, with two seeds, and test them on 300
-# new pairs. A translation counts if each of its words is the likeliest after the right words before
-# it.
+# new pairs. A translation is right if each of its words is the likeliest after the right words
+# before it.
 #
-# Beside it stand two GPTs: as many operations, as many parameters.
+# What is a fair GPT? We train two: one with about as many operations as the encoder-decoder, one
+# with about as many parameters.
 
 # %%
 def some_pairs(n, seed):
@@ -348,6 +378,9 @@ def translator(model, form, n_pairs, seed):
 
 print("60 pairs of the world, for example:", names(some_pairs(60, [5, 1])[1][0]))
 
+# %% [markdown]
+# **Guess:** the larger GPT has about as many parameters as the encoder-decoder. Who has more right?
+
 # %%
 from minigpt import GPT1, GPT1Config
 
@@ -371,18 +404,19 @@ for name, (build, form) in MODELS.items():
 two, *gpts = MODELS
 assert mean[two] > max(mean[name] for name in gpts) + 0.04, "two stacks learn more from 60 pairs"
 
-# %% [markdown]
-# Two stacks are better here. The usual reason: a GPT reads its source from the left only. We test
-# it with an encoder that is *causal*, and so reads as a GPT does. If this is the handicap, the
-# model must fall back to the GPTs. **The surprise: it does not.** It loses a few points, and keeps
-# most of its lead.
+# %% [markdown] tags=["answer"]
+# The encoder-decoder. The usual reason: a GPT reads its source from the left only. The deeper part
+# tests it with an encoder that is *causal*, and so reads as a GPT does. If this is the handicap,
+# the model must fall back to the GPTs. **The surprise: it does not.** It loses a few points, and
+# keeps most of its lead.
 
 # %% [markdown] tags=["deeper"]
 # ### A fair size, and a causal encoder
 #
 # What is a fair size? An encoder-decoder with L blocks on each side has about the parameters of a
-# GPT with 2 L blocks, but about the operations of a GPT with L: each word passes through one of the
-# two stacks (T5, section 3.2.2). So section 4 takes two GPTs.
+# GPT with 2 L blocks. (Here the GPT has a little less: it has no cross-attention.) But it has about
+# the operations of a GPT with L: each word passes through one of the two stacks (T5, section
+# 3.2.2). So section 4 takes two GPTs.
 
 # %%
 class CausalEncoder(EncoderDecoder):
@@ -401,9 +435,11 @@ assert np.mean(found) > best_gpt + 0.04, "it keeps a lead: this is not all of th
 # %% [markdown]
 # So here the second side of the source is at most a small part of the cause. (When the decoder
 # writes the verb, it can look at "wears" *and* at the object.) Three candidates are left, and this
-# section does not decide between them: other
-# weights for reading and writing; an attention for each of the two texts; places that count from 0
-# on each side. Exercise 3 tests the last one.
+# section does not decide between them:
+#
+# - other weights for reading than for writing;
+# - an attention for each of the two texts;
+# - places that count from 0 on each side. Exercise 3 tests this one.
 #
 # The paper's result is about pre-training on much text. There a GPT that sees its *prefix* from
 # both sides was much better than one that sees the left only: 81.8 against 74.7 points on GLUE; the
@@ -474,14 +510,15 @@ assert weights[7, 5] < 0.2 < changes["object"][7], "little weight on the object,
 # The changes are the rules of this world: the name decides its particle; the object decides its
 # particle and, for "wears", the verb. The left picture is one sentence, the right one a mean over
 # 60, by kinds of words. Compare the row "eul" on the left with the row "eul / reul" on the right.
-# Hardly any weight falls on "shoes", and yet the object decides this word. A weight says where a
-# head looks, in one layer. It does not say what decides.
+# Hardly any weight falls on "shoes", and yet the object decides this word. (It may do so through
+# the word before: when "eul" is predicted, "sinbal" is already written.) A weight says where a head
+# looks, in one layer. It does not say what decides.
 
 # %% [markdown] tags=["deeper"]
 # ## 6. Check, and the trap: a decoder that sees its answer
 #
-# Somebody forgets to shift the decoder's input to the right. We check both models against finite
-# differences.
+# Suppose that the decoder's input is not shifted to the right, by mistake. We check both models,
+# the right one and this one, against finite differences.
 
 # %%
 from minigpt import gradcheck
@@ -668,7 +705,7 @@ for seed in SEEDS:
 # |---|---|
 # | all three train one body to fill gaps | shown for MASS and BART; T5 is on its way |
 # | short targets are enough to learn from | shown (MASS) |
-# | short targets cost less (T5, section 3.1.4) | counted: 5 tokens against 15 |
+# | short targets cost less (T5, section 3.1.4) | counted: 5 targets (T5), 15 (BART) |
 # | T5's objective is as good after long training (T5, table 5) | not shown |
 #
 # Do not read it as "T5 is worse". We gave its builder a body with tables of positions, and a few
@@ -692,10 +729,10 @@ for seed in SEEDS:
 # - **MASS** in the paper masks the whole fragment. In the released code a covered word becomes a
 #   mask in 80 %, another word in 10 %, and stays in 10 % of the cases; so does the library.
 # - **What is left out.** A mixture of all tasks with their prefixes: `minigpt finetune` writes an
-#   answer as text for one task. Ours has 32 sentinels, T5 100;
-#   its optimiser Adafactor and the prefix LM are not built. MASS's language vectors and its
-#   translation without pairs are not. BART reads GPT-2's bytes; what is trained here has GPT-1's
-#   byte-pair encoding. Published files bring their own (lesson 35).
+#   answer as text for one task. Ours has 32 sentinels, T5 100. T5's optimiser Adafactor and its
+#   prefix LM are not built, nor MASS's language vectors and its translation without pairs. BART
+#   reads GPT-2's bytes; what is trained here has GPT-1's byte-pair encoding. Published files bring
+#   their own (lesson 35).
 
 # %% [markdown]
 # ## 10. To keep
