@@ -2,10 +2,11 @@
 # # Lesson 29: ELECTRA, a loss at every token
 #
 # You will train two networks at once: a small one fills covered words in, a larger one decides for
-# each word whether it is the text's own. You will see why no gradient can pass a drawn word, write
-# the backward pass of the decision, and take the loss away from five words of six: then the model
-# finds nothing, and a control shows that the reason is not the one that the paper has. You will
-# also see where a masked model is better, and a mistake in the labels that no gradient check finds.
+# each word whether it is the text's own. You will see why no gradient can pass a drawn word, and
+# write the backward pass of the decision. Then you will take the loss away from five words of six.
+# The model no longer finds a wrong word, but a control shows that the smaller number of words is
+# not the cause. You will also see where a masked model is better, and a mistake in the labels that
+# no gradient check finds.
 #
 # Reading: 25 minutes for the core, 75 minutes for all of it. Running: 50 to 120 seconds. Before it:
 # lessons 02, 20 and 26.
@@ -84,11 +85,12 @@ print(read(COVERED[0]))
 # The task is called *replaced token detection*. Two networks are trained together:
 #
 # - The *generator* is a small BERT. It predicts the covered words.
-# - One of its words is drawn for each covered place. Now the text has some wrong words.
+# - For each covered place, a word is drawn from these predictions. Now the text has some wrong
+#   words.
 # - The *discriminator* reads this text and gives each word a score: above 0 for "replaced".
 #
 # After the training the generator is thrown away. The discriminator is the model, and is
-# fine-tuned. It is not trained on masks, which BERT sees in pre-training and never later.
+# fine-tuned. Unlike BERT it is not trained on masks, which no later task has.
 #
 # How is a word drawn? Line the probabilities up from 0 to 1 and let a chance number fall on the
 # line. With the probabilities 0.5, 0.3 and 0.2:
@@ -108,13 +110,12 @@ for y, text in ROWS.items():
         d.box(2.6 + 1.2 * i, y, word, width=1.1, color="tab:orange" if wrong else "tab:blue")
 d.box(5.0, 1.4, "generator: a small BERT", width=5.9, color="gray")
 d.box(5.0, 3.5, "discriminator: the model", width=5.9)
-d.arrow((6.2, 0.8), (6.2, 1.1))
 d.arrow((6.2, 1.7), (6.2, 2.3), color="tab:orange")
 d.text(7.75, 2.0, "a word is drawn: no gradient", color="tab:red")
 for i, word in enumerate(ROWS[2.6].split()):
     x, is_wrong = 2.6 + 1.2 * i, word == "green"
-    d.arrow((x, 2.9), (x, 3.2))
-    d.arrow((x, 3.8), (x, 4.2))
+    for y in (0.8, 2.9, 3.8):
+        d.arrow((x, y), (x, y + 0.3))
     d.text(x, 4.4, "replaced" if is_wrong else "original", "tab:red" if is_wrong else "black")
 d.text(0.95, 4.4, "loss at each word")
 d.text(0.95, 1.4, "loss at the mask")
@@ -173,6 +174,7 @@ for panel, (name, has_loss), dark in zip(panels, with_a_loss.items(), (0, replac
     panel.imshow(has_loss + 2.0 * dark, cmap="Blues", vmin=0, vmax=3.5)
     n_words = f"{has_loss[0].sum()} of {T}"
     panel.set(title=f"{name}: {n_words} words have a loss ({has_loss.mean():.0%})", xlabel="place")
+    panel.grid(False)
 panels[0].set_ylabel("song")
 plot.save(places_figure, "29_places.png")
 assert with_a_loss["BERT"].mean() == 3 / 18, "3 of 18 words"
@@ -191,7 +193,7 @@ assert with_a_loss["BERT"].mean() == 3 / 18, "3 of 18 words"
 # $$
 #
 # $L_G$ is BERT's loss, the mean over the covered words. $L_D$ is the mean over *all* words of the
-# cross-entropy of the decision.
+# cross-entropy of the decision. (The paper's factor 50: section 10.)
 
 # %% [markdown]
 # ## 4. Backward: what cannot pass a drawn word
@@ -204,6 +206,9 @@ assert with_a_loss["BERT"].mean() == 3 / 18, "3 of 18 words"
 # $$
 # E(z) = \sum_k p_k \ell_k, \qquad \frac{\partial E}{\partial z_k} = p_k (\ell_k - E)
 # $$
+#
+# **Guess:** we draw 1,000 words, and compute for each the slopes of *its* loss in five directions,
+# by finite differences. How many of these 5,000 slopes are not zero?
 
 # %%
 LOSS_OF_WORD = np.array([0.3, 1.2, 0.6, 2.0, 0.9])
@@ -232,6 +237,10 @@ print("slope of the expectation:", slope(expected).round(3))
 assert np.count_nonzero(slopes) <= 5, "a small step changes no drawn word"
 assert np.allclose(slope(expected), softmax(Z) * (LOSS_OF_WORD - expected(Z)), atol=1e-7), "formula"
 
+# %% [markdown] tags=["answer"]
+# None. Many guess "most of them", since the expected loss has a slope in each direction. But a step
+# of a millionth changes no drawn word, and so no loss.
+
 # %% tags=["hide-input"]
 moved = np.linspace(-3, 4, 400)
 logits_moved = np.tile(Z, (400, 1))
@@ -249,8 +258,8 @@ plot.save(draw_figure, "29_draw.png")
 # %% [markdown]
 # The drawn word is a step function: a small step of the logits changes nothing, a larger one jumps
 # from one word to another. Backpropagation multiplies slopes along a path (lesson 00), and here the
-# slope is 0. So **no gradient passes the draw**. Only that of the expectation could be estimated
-# from many draws, by reinforcement learning.
+# slope is 0. So **no gradient passes the draw**. The expected loss does have a gradient. It could
+# be estimated from many draws: that is reinforcement learning (lesson 33).
 #
 # **ELECTRA is not a GAN**, although popular texts say so. In a GAN the generator is trained to
 # *deceive* the discriminator: it would follow the gradient of the expected loss upwards. ELECTRA's
@@ -258,13 +267,36 @@ plot.save(draw_figure, "29_draw.png")
 # by reinforcement learning, and it was worse (section 3.2).
 #
 # The **decision** has a gradient: for one score s, the probability of "replaced" is the sigmoid
-# $\sigma(s) = 1 / (1 + e^{-s})$. With labels y and n words, its loss and gradient are "probability
-# minus target", as in lesson 02:
+# $\sigma(s) = 1 / (1 + e^{-s})$. With labels y (1: replaced, 0: original) and n words, the mean
+# cross-entropy is
 #
 # $$
-# L_D = \frac{1}{n} \sum_t \left( \log(1 + e^{s_t}) - y_t s_t \right), \qquad
-# \frac{\partial (50 \, L_D)}{\partial s_t} = \frac{50}{n} (\sigma(s_t) - y_t)
+# L_D = \frac{1}{n} \sum_t \left( \log(1 + e^{s_t}) - y_t s_t \right)
 # $$
+#
+# **Your turn:** write the gradient of 50 L_D with respect to all n scores.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+four_scores, four_labels = np.array([2.0, -1.0, 0.5, -3.0]), np.array([1, 0, 0, 1])
+
+
+def sigmoid(s):
+    return 1 / (1 + np.exp(-s))
+
+
+def your_dscores(s, y, n):
+    return ...  # 50 L_D = 50 / n * sum(log(1 + exp(s)) - y * s)
+
+
+slopes_of_loss = numeric(lambda s: 50 / 4 * (np.log1p(np.exp(s)) - four_labels * s), four_scores)
+gap.judge(your_dscores, four_scores, four_labels, 4, expected=slopes_of_loss)
+
+# %% [markdown] tags=["answer"]
+# `50 / n * (sigmoid(s) - y)`: the derivative of log(1 + e^s) is the sigmoid, that of y s is y. It
+# is "probability minus target" again, as in lesson 02.
 
 # %% [markdown] tags=["deeper"]
 # ### Two networks, one table
@@ -336,7 +368,11 @@ assert all(result.error < 1e-8 for result in decide_results), "every line is rig
 
 # %% [markdown]
 # **Collapse.** The softmax of (0, s) is $(1 - \sigma(s), \sigma(s))$. A cross-entropy's gradient is
-# "probability minus target" (lesson 02), here for the second of the pair: the formula above.
+# "probability minus target" (lesson 02). For the second of the pair that is, with the factor 50,
+#
+# $$
+# \frac{\partial (50 \, L_D)}{\partial s_t} = \frac{50}{n} (\sigma(s_t) - y_t)
+# $$
 
 # %%
 scores = h @ w + c
@@ -367,11 +403,15 @@ assert worst.error < 1e-7, "the backward pass is right"
 # %% [markdown]
 # ## 6. The claim, first half: every word, or the covered ones
 #
-# The deeper parts train both: a loss at every word finds a wrong word in most songs, a loss at the
-# covered words alone only guesses. That looks like the paper's claim. But nearly every word that
-# the weak generator draws is wrong, so "replaced" is an easy answer. **The surprise: put the right
-# word back in half of the places, and the order turns round.** So the first result was a collapse,
-# and not the paper's effect.
+# The deeper parts train two models. One has a loss at every word: it finds a wrong word in most
+# songs. The other has a loss at the covered words alone: it only guesses. That looks like the
+# paper's claim. But our weak generator mostly draws a wrong name, colour or thing. So at a covered
+# word of these kinds the answer "replaced" is mostly right, and the second model need not read the
+# rest.
+#
+# The control: in half of the covered places the text's own word is put back. **The surprise: now
+# the second model finds more than the first.** So the first result was a collapse of the second
+# model, and not the paper's effect.
 
 # %% [markdown] tags=["deeper"]
 # ### The exam, the training, and a control
@@ -481,9 +521,10 @@ assert max(only) < 0.3, "the other does not"
 # operations, but a loss at the covered words only. Here it only guesses. In the paper it is by no
 # means at a guess: it reaches 82.4 points on GLUE, and with a loss at every word 85.0. So this may
 # be another effect. We suspect the generator, which is still weak: of the names, colours and things
-# that it draws nearly all are wrong. Then "replaced" is nearly always the right answer at a covered
-# word of these kinds, and nothing need be compared. An intervention: in half of the covered places
-# we put the text's own word back, as a better generator would. Nothing else changes.
+# that it draws most are wrong (drawn by chance from eight, seven of eight). Then "replaced" is
+# mostly the right answer at a covered word of these kinds, and nothing need be compared. An
+# intervention: in half of the covered places we put the text's own word back, as a better generator
+# would. Nothing else changes.
 
 # %%
 half = {}
@@ -499,12 +540,12 @@ assert min(half["covered words only"]) > max(half["every word"]), "and it is ahe
 # **The order has turned round.** With half of the words put back, a loss at the covered words alone
 # finds more than a loss at every word. So what we saw first was a *collapse*: the 15 % had an easy
 # answer that is no use. That was not the paper's effect, and our runs of 200 updates do not show
-# the paper's effect. Why is the loss at every word so late now? At most one word of twelve is
-# replaced, and the answer "own" is nearly always right for it too. (That is a guess.) What is
-# shown: how much a loss at every word helps depends on how often the generator is right.
+# the paper's effect. Why does the loss at every word learn so late now? At most one word of twelve
+# is replaced, so here "original" is an easy answer. (That is a guess.) What is shown: how much a
+# loss at every word helps depends on how often the generator is right.
 #
-# (Is the exam unfair, since most words were never judged? Section 8 reads the states by a linear
-# map.)
+# (A model with a loss at the covered words never judged the others. Is the exam unfair to it? So
+# section 8 does without its answers, and reads its states by a linear map.)
 
 # %% [markdown] tags=["deeper"]
 # ## 7. The trap: labels that no check can doubt
@@ -653,14 +694,13 @@ assert of_all[:, 1].mean() > of_masked[:, 1].mean() + 0.1, "and ELECTRA at its o
 assert of_covered[:, 1].max() < 0.3, "in the collapsed one there is little in the states"
 
 # %% [markdown]
-# Each is better at what it was trained for. (After these updates the masked model is finished, and
-# ELECTRA still learns; two seeds.) So **is ELECTRA better at equal operations?** The paper
-# fine-tunes both on other tasks, GLUE and SQuAD, and there it is (figure 1): it reaches XLNet and
-# RoBERTa with less than a quarter of their operations. **Here that is not shown**: the songs have
-# no third task that would be fair to both. And one answer says little. Before anything is learned,
-# a covered name, colour or thing is one of eight: an *entropy* of 3 bits, the mean of minus the
-# logarithm of its probability. "Replaced or not" has less than one bit. How much do the answers of
-# one song have?
+# Each is better at what it was trained for. (With two seeds, and after few updates.) So **is
+# ELECTRA better at equal operations?** The paper fine-tunes both on other tasks, GLUE and SQuAD,
+# and there it is (figure 1): it reaches XLNet and RoBERTa with less than a quarter of their
+# operations. **Here that is not shown**: the songs have no third task that would be fair to both.
+# And one answer of ELECTRA says little. Before anything is learned, a covered name, colour or thing
+# is one of eight. Its *entropy*, the mean of minus the logarithm of its probability, is 3 bits.
+# That of "replaced or not" is less than one bit. How many bits have all answers of one song?
 
 # %%
 bits_masked = 3 * len(DRAWN) / T * np.log2(8)  # of three covered words, those that are one of eight
@@ -679,7 +719,7 @@ assert bits_electra < 1.5 * bits_masked, "six times the answers, about as many b
 # | claim of the paper | here |
 # |---|---|
 # | a loss at all words beats a loss at 15 % (table 5: 85.0 against 82.4 on GLUE) | **not shown** |
-# | a small generator is better than one of full size (figure 3) | shown in exercise 3 |
+# | a small generator is better than one of full size (figure 3) | exercise 3 |
 # | fine-tuned, better than BERT at equal operations (table 5: 85.0, 82.2) | **not shown** |
 
 # %% [markdown] tags=["deeper"]
