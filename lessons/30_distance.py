@@ -1,10 +1,11 @@
 # %% [markdown]
 # # Lesson 30: distance, and DeBERTa
 #
-# You will train a model that knows its task perfectly, show it a longer text, and watch it fail
-# from one place on. Then you will move position out of the input and into the scores of attention:
-# first as one number for each distance (T5), then as a vector for each distance (DeBERTa). You will
-# write both backward passes, and find the rule of the text in the numbers that the model learned.
+# You will train a model until it is right nearly everywhere, show it a longer text, and watch it
+# fail from one place on. Then you will move position out of the input and into the scores of
+# attention: first as one number for each distance (T5), then as a vector for each distance
+# (DeBERTa). You will write both backward passes, and find the rule of the text in the numbers that
+# the model learned.
 #
 # Reading: 25 minutes for the core, 70 minutes for all of it. Running: 40 to 120 seconds. Before it:
 # lessons 03, 04 and 26.
@@ -102,6 +103,11 @@ for (name, seed), model in trained.items():
     curves[name, seed] = train(model, seed)
     print(f"{name}, seed {seed}: after 300 updates {curves[name, seed][-1]:.0%} are right")
 
+# %% [markdown]
+# Now it reads texts of 80 letters. The rule is the same everywhere, and the model has 80 rows.
+#
+# **Guess:** it is right at nearly all of the first 20 places. And at the other 60?
+
 # %%
 from minigpt import plot
 
@@ -117,10 +123,11 @@ print(f"right at the first 20 places {by_place[:SHORT].mean():.0%}, at the other
 assert by_place[:SHORT].mean() > 0.8, "it knows the rule where it was trained"
 assert by_place[SHORT:].mean() < 0.6, "and not at other places"
 
-# %% [markdown]
-# The rule is the same everywhere, and the model has 80 rows. But the rows from 20 on never got a
-# gradient. If they are the cause, the model must know the rule again when we give the later places
-# the rows 0 to 19.
+# %% [markdown] tags=["answer"]
+# Much less often. Many guess "as often", since the rule is the same. But the rows from 20 on never
+# got a gradient. If they are the cause, the model must know the rule again when we give the later
+# places the rows 0 to 19, again and again. (Row 0 then stands behind row 19. The wallpaper fits
+# that, since 20 is a multiple of its period 5.)
 
 # %%
 again = right_by_place(trained["table of positions", 1], LONG, positions=np.arange(LONG) % SHORT)
@@ -128,8 +135,8 @@ print(f"texts of 80 letters with the rows 0 to 19, four times: {again.mean():.0%
 assert again.mean() > 0.95, "the rows were the cause, and not the length"
 
 # %% [markdown]
-# So the model has not learned "five to the left". It has learned which *rows* belong together: 7
-# with 2, 8 with 3, and so on.
+# So the model has not learned "five to the left". It has learned which *rows* belong together, as 7
+# and 2, 8 and 3.
 
 # %% [markdown] tags=["deeper"]
 # ## 2. The difference in five questions
@@ -149,8 +156,32 @@ assert again.mean() > 0.95, "the rows were the cause, and not the length"
 # %% [markdown]
 # ## 3. T5: a number for each distance
 #
-# Each head has a row of numbers. The number of the distance between query and key is added to their
-# score, before the softmax. A large number says "look there, whatever stands there".
+# In BERT, position enters at the input. In T5 and in DeBERTa (section 4) it enters in the scores:
+
+# %% tags=["hide-input"]
+d = plot.Diagram(12.6, 4.2)
+BLUE, RED, GREEN = "tab:blue", "tab:red", "tab:green"
+scores = {2.1: ("BERT: at the input", "q · k"), 6.3: ("T5: a number", "q · k + number"),
+          10.5: ("DeBERTa: a vector", "q · k + q · K + k · Q")}
+for x, (title, score) in scores.items():
+    d.text(x, 4.0, title, size=13)
+    made = d.box(x if x < 3 else x - 0.95, 1.9, "q and k", BLUE, 1.7)
+    total = d.box(x, 3.2, f"score: {score}", GREEN, 3.3)
+    d.arrow(d.box(x - 0.95, 0.5, "row of\nthe token", BLUE, 1.7, 0.8), made)
+    d.arrow(made, total)
+    if x < 3:
+        d.arrow(d.box(x + 0.95, 0.5, "row of\nthe place", RED, 1.7, 0.8), made)
+    elif x < 7:
+        d.arrow(d.box(x + 0.95, 1.9, "number of\nthe distance", RED, 1.8, 0.8), total)
+    else:
+        from_vector = d.box(x + 0.95, 1.9, "K and Q", RED, 1.7)
+        d.arrow(d.box(x + 0.95, 0.5, "vector of\nthe distance", RED, 1.8, 0.8), from_vector)
+        d.arrow(from_vector, total)
+plot.save(d.figure, "30_three_models.png")
+
+# %% [markdown]
+# T5's heads have a row of numbers each. The number of the distance between query and key is added
+# to their score, before the softmax. A large number says "look there, whatever stands there".
 #
 # Near distances get a number each. Far ones share: 30 and 31 places away is nearly the same. Such a
 # set of distances is a *bucket*. T5 has 32 of them:
@@ -178,24 +209,43 @@ assert alone == list(range(-7, 8)), "near distances have a number each"
 assert len(set(of_distance)) == 31, "bucket 16 is not used: it would be distance +0"
 
 # %% [markdown]
-# Now one head by hand, with four tokens. `table` has one number for each bucket.
+# Now one head by hand. `where[i, j]` is the bucket of query i and key j, and b = table[where] is
+# added to the scores.
+#
+# **Your turn:** db is the gradient of b, here for three tokens. Write the gradient of number n of
+# the table. (Each entry of db is another power of 2, so a sum shows which entries are in it.)
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap, lines
+
+three = buckets(np.arange(3) - np.arange(3)[:, None], 8, 6, both_sides=True)
+powers = 2.0 ** np.arange(9).reshape(3, 3)
+print(three, powers, sep="\n")
+
+
+def your_dnumber(db, where, n):
+    return ...  # b = table[where]
+
+
+of_table = numeric(lambda table: table[three], np.zeros(8), powers)
+gap.judge(your_dnumber, powers, three, 1, expected=of_table[1])
+
+# %% [markdown] tags=["answer"]
+# `db[where == n].sum()`: number n is used wherever `where` is n, and what has several uses gets the
+# sum of their gradients.
 
 # %%
 from minigpt import ops
-from minigpt.learn import lines
 
 
 def add_up(db, where, table):
-    """The gradient of table[where]: each bucket gets the sum of all pairs that used it."""
+    """The gradient of table[where], for all numbers of the table at once"""
     dtable = np.zeros_like(table)
     np.add.at(dtable, where, db)
     return dtable
 
 
-shared = add_up(np.array([1.0, 2.0, 3.0]), np.array([4, 4, 0]), np.zeros(5))
-print("two pairs use number 4, one uses number 0:", shared)
-
-# %%
 def biased(q, k, v_rows, table, where):
     s = q @ k.T
     b = table[where]
@@ -209,8 +259,7 @@ draw = np.random.default_rng(3)
 q, k, v_rows = draw.normal(size=(3, 4, 3))
 table = draw.normal(size=8)
 where = buckets(np.arange(4) - np.arange(4)[:, None], 8, 6, both_sides=True)
-print("bucket of each query (row) and key (column):")
-print(where)
+print("bucket of each query (row) and key (column):", where, sep="\n")
 values = lines.run(biased, q, k, v_rows, table, where)
 
 # %%
@@ -285,8 +334,8 @@ assert np.allclose(dtable_of_library, dtable_by_hand), "the library computes the
 # - content to distance: what does *this query* want at that distance?
 # - distance to content: what does *this key* have for a query at that distance?
 #
-# Both ways carry the rule of the wallpaper over to 80 letters, vectors whole, numbers in part: the
-# deeper parts build and compare them.
+# The deeper parts build both and train them on the wallpaper. DeBERTa's vectors carry the rule over
+# to texts of 80 letters. T5's numbers do so in part.
 
 # %% [markdown] tags=["deeper"]
 # ### Three parts, line by line
@@ -295,10 +344,10 @@ assert np.allclose(dtable_of_library, dtable_by_hand), "the library computes the
 # library. In the paper's last term the places are exchanged: $\delta(j,i)$. A fourth part, distance
 # to distance, is left out in the paper: it would add little, say the authors.)
 #
-# Here $\delta(i,j)$ is a row of the table: i - j + m, but no smaller than 0 and no larger than
-# 2m - 1. All keys that are m or more places to the right of the query share row 0. All that are m -
-# 1 or more places to its left share row 2m - 1. There are three parts, each of variance D if its
-# vectors have numbers of variance 1; hence the 3 under the root.
+# Here $\delta(i,j)$ is a row of the table: i - j + m, but no smaller than 0 and no larger than 2m -
+# 1. All keys that are m or more places to the right of the query share row 0. All keys that are at
+# least m - 1 places to its left share row 2m - 1. Why the 3 under the root? Each of the three parts
+# has the variance D if its vectors have independent numbers of mean 0 and variance 1.
 
 # %%
 def take(products, delta):
@@ -516,8 +565,8 @@ for seed in SEEDS:
 #
 # Look at the sizes. In an update Adam moves each number by about the learning rate, whatever its
 # gradient is (lesson 09). So if all updates of a number go in one direction, it comes about as far
-# as the sum of all rates, and no farther. A score that is a product of two vectors of eight numbers
-# can grow faster: all sixteen move.
+# as the sum of all rates, and hardly farther. A score that is a product of two vectors of eight
+# numbers can grow faster: all sixteen move.
 
 # %%
 sum_of_rates = sum(RATE * warmup_cosine(step / STEPS, 0.1) for step in range(STEPS))
@@ -543,7 +592,7 @@ for seed in SEEDS:
     assert fast_longer > longer[number, seed][-1] + 0.1, "and carries the rule over"
 
 # %% [markdown]
-# So it was how far an update moves the numbers: here they wanted a larger rate than the other
+# So the cause was how far an update moves the numbers: here they need a larger rate than the other
 # weights. (The tables begin at 0, so the factor changes nothing at the start. The buckets of more
 # than 19 places get no gradient in texts of 20 letters, and stay 0. In longer texts that seems to
 # cost little.)
