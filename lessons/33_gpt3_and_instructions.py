@@ -199,13 +199,13 @@ boxes = ((1.2, 3.7, "pre-trained\nmodel", "gray"), (5.6, 3.7, "tuned model", "ta
          (10.9, 3.7, "answers", "tab:blue"), (10.9, 0.8, "comparisons", "tab:green"),
          (5.6, 0.8, "reward model", "tab:orange"))
 box = [d.box(*one, 2.0, 0.9) for one in boxes]
-for start, end, x, y, words, color in (
+for start, end, across, up, words, color in (
         (0, 1, 3.4, 4.2, "4: written\nresponses", "k"), (1, 2, 8.3, 3.95, "are drawn", "k"),
         (2, 3, 12.05, 2.3, "8: people\nrank them", "k"), (3, 4, 8.3, 0.5, "8: learns a score", "k"),
         (4, 1, 4.2, 2.3, "9: reinforcement", "k"), (3, 1, 9.5, 2.3, "10: DPO", "tab:red"),
         (4, 2, 6.75, 2.3, "8: the best\nof n is kept", "tab:orange")):
     d.arrow(box[start], box[end], color=color)
-    d.text(x, y, words, color)
+    d.text(across, up, words, color)
 plot.save(d.figure, "33_steps.png")
 
 # %% [markdown]
