@@ -62,10 +62,10 @@ print("N = 1e6, 1e7, ..., 1e11: loss", *(f"{kaplan(10.0**power):.2f}" for power 
 # ## 2. Two numbers: N and D
 #
 # **N**, the size of the model: the weights of the matrices in the blocks. Attention has C x 3C and
-# C x C, the MLP has C x 4C and 4C x C. Together these are 12 C^2 in each of L blocks:
+# C x C, the MLP has C x 4C and 4C x C. Together these are 12 C^2 in each of n blocks:
 #
 # $$
-# N = 12\, L\, C^2
+# N = 12\, n\, C^2
 # $$
 #
 # The tables are left out, as in Kaplan's paper.
@@ -160,23 +160,23 @@ for width in (*WIDTHS, SIXTH):
 # To the last operation, the count for one token is
 #
 # $$
-# 6N + 6\,V\,C + 12\,L\,T\,C
+# 6N + 6\,V\,C + 12\,n\,T\,C
 # $$
 #
 # These are the blocks; the head, a product that N leaves out; and the two products of attention
-# that use no parameters: queries with keys, and attention weights with values. Divide by 6 N = 72 L
-# C^2: the head is V / (12 L C), attention is T / (6 C). Both become smaller as C grows. So 6 N is
-# **a rule for large models**. Here is how good it is for three models:
+# that use no parameters: queries with keys, and attention weights with values. Divide by 6 N, which
+# is 72 n C^2. Then the head is V / (12 n C), and attention is T / (6 C). Both become smaller as C
+# grows. So 6 N is **a rule for large models**. Here is how good it is for three models:
 
 # %%
-print("model                        L       C      T        V   operations / 6 N")
-for name, L, C, T, vocabulary in (
+print("model                        n       C      T        V   operations / 6 N")
+for name, n_blocks, C, T, vocabulary in (
     ("our smallest", 2, 8, CONTEXT, V),
     ("GPT-1", 12, 768, 512, 40_478),
     ("GPT-3, 175 billion", 96, 12_288, 2_048, 50_257),
 ):
-    ratio = 1 + vocabulary / (12 * L * C) + T / (6 * C)
-    print(f"{name:22}{L:8}{C:8,}{T:7,}{vocabulary:9,}{ratio:12.2f}")
+    ratio = 1 + vocabulary / (12 * n_blocks * C) + T / (6 * C)
+    print(f"{name:22}{n_blocks:8}{C:8,}{T:7,}{vocabulary:9,}{ratio:12.2f}")
     if name == "GPT-1":
         assert 1.4 < ratio < 1.6, "GPT-1 needs half as many operations again, most for the head"
 assert 1.02 < ratio < 1.04, "for GPT-3, 6 N is three percent too small"
@@ -185,8 +185,9 @@ assert 1.02 < ratio < 1.04, "for GPT-3, 6 N is three percent too small"
 # ## 3. Five sizes
 #
 # All models read the same text in the same order, each letter once. The learning rate is the
-# library's, 0.256 / C: one rate changes the sums of a wider model more. It rises during a tenth of
-# the run and then falls to 0. The loss is measured on other stories, in nats per letter.
+# library's, 0.256 / C. (The sums of a wider model have more terms, so it needs smaller changes.) It
+# rises during a tenth of the run and then falls to 0. The loss is measured on other stories, in
+# nats per letter.
 
 # %%
 from minigpt.nn.optim import AdamW, clip_by_global_norm
@@ -234,8 +235,29 @@ assert (np.diff(loss) < 0).all(), "each larger model has a smaller loss"
 # %% [markdown]
 # ## 4. The fit: a line, or a curve
 #
-# For L = a N^(-alpha) we have log L = log a - alpha log N. That is a line, and a line is fitted by
-# least squares. (The function below can also take a *floor* from the loss first. We will need it.)
+# For L = a N^(-alpha) we have log L = log a - alpha log N. That is a line. Two points are enough to
+# find its slope.
+#
+# **Your turn:** two models with N_1 and N_2 parameters have the losses L_1 and L_2. Which alpha has
+# the line through them? It is judged with two losses of Kaplan's law, whose alpha is 0.076.
+
+# %%
+from minigpt.learn import gap
+
+
+def your_alpha(N_1, L_1, N_2, L_2):
+    return ...  # use np.log
+
+
+gap.judge(your_alpha, 1e6, kaplan(1e6), 1e9, kaplan(1e9), expected=0.076)
+
+# %% [markdown] tags=["answer"]
+# `np.log(L_1 / L_2) / np.log(N_2 / N_1)`: subtract log L_2 = log a - alpha log N_2 from the same
+# line for L_1. The constant a drops out.
+
+# %% [markdown]
+# Five points never lie exactly on a line. So it is fitted by least squares. (The function below can
+# also subtract a *floor* from the loss first. We will need that.)
 
 # %%
 from collections.abc import Callable
@@ -335,7 +357,9 @@ assert np.allclose(of_log, weighted, rtol=0.01), "with the weights it is the err
 # ## 5. The check: a sixth model
 #
 # Now there are two predictions for a model more than twice as large as the largest, one by the line
-# and one by the curve. They are printed before it is trained. **Guess first**: which one is nearer?
+# and one by the curve. They are printed before it is trained.
+#
+# **Guess:** which one is nearer?
 
 # %%
 by_line, by_curve = line.law(far), curve.law(far)
@@ -345,6 +369,15 @@ truth = train(SIXTH)
 print(f"the line is {by_line / truth - 1:+.1%} off, the curve {by_curve / truth - 1:+.1%}")
 assert by_line < (1 - 2 * line.misfit) * truth, "too small, by more than twice the line's misfit"
 assert abs(by_curve - truth) < abs(by_line - truth), "the curve predicts better"
+
+# %% [markdown] tags=["answer"]
+# **The curve. The line missed by a few percent where we had points, and by more than twice that at
+# the next size.** The five points hardly preferred the curve, and the line has a constant less. So
+# many trust the line. In the next part the curve wins again, with three first weights and with a
+# better learning rate for each size. A fit says how well it describes the points. Only a prediction
+# tests it.
+
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(7, 5))
 axis = np.geomspace(N[0] / 1.5, far * 8, 50)
 axes.loglog(axis, line.law(axis), color="tab:red", label=f"line, alpha {line.alpha:.2f}")
@@ -358,13 +391,6 @@ axes.set_yticks([0.5, 1, 2], ["0.5", "1", "2"])
 axes.minorticks_off()
 axes.legend(loc="lower left", fontsize="small")
 plot.save(figure, "24_loss_by_size.png")
-
-# %% [markdown]
-# **The line missed by a few percent where we had points, and by more than twice that at the next
-# size.** The curve did better, although the five points hardly preferred it. That was no luck: with
-# three first weights, and with a better learning rate for each size, the line is off by 8 to 11 %,
-# the curve by less than 5 % (the next part). A fit says how well it describes the points. Only a
-# prediction tests it.
 
 # %% [markdown] tags=["deeper"]
 # ### Other first weights, and another rate
@@ -410,9 +436,9 @@ print(f"other first weights move a single point by {min(spread):.1%} to {max(spr
 assert np.mean(spread) > curve.misfit, "more than the curve's misfit"
 
 # %% [markdown]
-# The curve is better each time. But other first weights with the same rates repeat the same
-# mistake, if there is one. We have not tested yet whether the rate, 0.256 / C, is equally good for
-# all sizes. The benchmark has trained all six with twice this rate too.
+# The curve is better each time. But all these trainings have the rate 0.256 / C. If it is not
+# equally good for all sizes, each of the three has the same mistake. So the benchmark has trained
+# all six sizes with twice this rate too.
 
 # %%
 at_both = {seed: {1: [*points[seed], truth if seed == 0 else recorded(SIXTH, seed=seed)],
@@ -514,10 +540,10 @@ assert trainings[16, 1200, 4] < 1.15 * trainings[16, 1200, 1], "the same in larg
 # **Here it is not the text** (one width, one kind of story). Wherever it was tried, a quarter of
 # the text read four times is nearly as good as all of it read once. But fewer updates on the same
 # text are much worse, and at 1,200 updates larger batches are much better. What our models lacked
-# was *training*: updates, and letters read for each of them. (We guess that our text is so easy to
-# replace because its stories are alike. We have not tried more than four times.) As in section 2, D
-# is what is *read*. In Hoffmann's trainings each token was read once, so for them it was the text
-# as well.
+# was *training*: more updates, and more letters in each. (Why is old text as good as new text here?
+# We guess: because the stories are alike. More than four times is not tried.) As in section 2, D is
+# what is *read*. In the trainings of Hoffmann et al. no token was read twice, so for them it was
+# the text as well.
 #
 # Hoffmann et al. write a law with two terms, one for the size and one for D:
 #
@@ -558,9 +584,10 @@ plot.save(figure, "24_loss_by_text.png")
 # %% [markdown]
 # The points do not lie on a line, so one power law does not describe them. (Our guess: the model is
 # still learning to spell, and a short training does not suffice for that.) One thing can be read
-# off all the same. To train twice as long brought more than to make the model seven times as large:
-# width 24 with the whole training (the blue square) is better than width 64 with half of it, for
-# less than half the operations. **Our trainings were too short, and not our models too small.**
+# off all the same. Begin at width 24 with half of the training. There are two ways on: train twice
+# as long, or take width 64, with seven times as many parameters. The first way ends at the blue
+# square. Its loss is smaller, for less than half the operations. **Our trainings were too short,
+# and not our models too small.**
 
 # %% [markdown] tags=["deeper"]
 # ## 7. How to spend a budget
