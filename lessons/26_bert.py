@@ -5,14 +5,14 @@
 # BERT always knows. You will cover words as BERT does, write the backward pass of its loss, and
 # follow the gradient from one covered word to all sixteen. Then you will change the recipe, one
 # part at a time, and see what each part teaches: the 10 % that stay, the 10 % that become random
-# words, and RoBERTa's masks that are drawn anew each time. At the end you will see where the heads
-# of a published BERT look.
+# words, and RoBERTa's masks that are drawn anew each time. At the end you see where the heads of a
+# published BERT look.
 #
 # Reading: 25 minutes for the core, 90 minutes for all of it. Running: 50 to 120 seconds. Before it:
 # lessons 03, 07, 08 and 13.
 #
-# Papers: Devlin, Chang, Lee and Toutanova 2019 (BERT, arXiv 1810.04805), section 3.1 and appendix
-# C.2. Liu et al. 2019 (RoBERTa, arXiv 1907.11692), section 4.1. Clark et al. 2019 (arXiv
+# Papers: Devlin, Chang, Lee and Toutanova 2019 (BERT, arXiv 1810.04805), section 3.1, appendices
+# A.1 and C.2. Liu et al. 2019 (RoBERTa, arXiv 1907.11692), section 4.1. Clark et al. 2019 (arXiv
 # 1906.04341), section 3.
 
 # %% [markdown]
@@ -143,6 +143,10 @@ plot.save(places_figure, "26_left_only.png")
 # %% [markdown]
 # ## 2. The difference in five questions
 #
+# BERT lets each token see all tokens. Then it sees the next one too, and to predict it would be to
+# copy it. So BERT *covers* some words: it is given `_mask_` in their place, and predicts those.
+# Such a model is called a *masked language model*.
+#
 # All relatives of GPT differ in a few places. These five questions find them.
 #
 # | question | GPT-1 | BERT |
@@ -152,10 +156,6 @@ plot.save(places_figure, "26_left_only.png")
 # | what is predicted? | the next token | **the covered tokens** |
 # | what is shared? | the token table is the head | the same |
 # | where does position enter? | a table, at the input | the same |
-#
-# Such a model is called a *masked language model*. The first change forces the second. If each
-# token sees all tokens, it sees the next one too, and to predict it would be to copy it. So BERT
-# *covers* some words and predicts those.
 
 # %% tags=["hide-input"]
 d = plot.Diagram(9, 5.2, "BERT: what goes in, and where there is a loss")
@@ -255,7 +255,7 @@ for name, row in (("the text", NEW[0]), ("seen", seen[0]), ("predicted", targets
     print(f"{name:10}", " ".join("." if i == IGNORED else VOCABULARY[i] for i in row))
 
 # %% [markdown]
-# Now the same training as before: the same blocks, texts, updates and rate.
+# Now the same training: the same blocks, texts, updates and rate.
 
 # %%
 def covered_words(step, seed=0, **recipe):
@@ -281,7 +281,21 @@ def known_by_bert(model, place):
 
 bert_knows = np.array([known_by_bert(bert, place) for place in range(T)])
 
+# %% [markdown]
+# **Guess:** which words does BERT predict better than GPT, and which as badly?
+
 # %%
+for name, places in (("earlier", EARLIER), ("later", LATER), ("nothing", NOTHING)):
+    print(f"decided by {name:8} GPT {np.nanmean(gpt_knows[places]):4.0%}   "
+          f"BERT {bert_knows[places].mean():4.0%}")
+assert bert_knows[LATER + EARLIER].min() > 0.9, "BERT knows what either side decides"
+assert bert_knows[8] < 0.25, "what nothing decides, BERT can only guess too"
+
+# %% [markdown] tags=["answer"]
+# Better: those that the later text decides. The place remains a guess for both, although many
+# expect more of BERT everywhere. It has not become cleverer; it has been shown more.
+
+# %% tags=["hide-input"]
 sides_figure, axes = plot.plt.subplots(figsize=(10, 4))
 for knows, name, shift in ((gpt_knows, "GPT: the left", -0.2),
                            (bert_knows, "BERT: both sides", 0.2)):
@@ -290,14 +304,6 @@ axes.set_xticks(range(T), TEMPLATE, rotation=40, ha="right")
 axes.set(ylabel="right", ylim=(0, 1.05), title="The same world, the same number of updates")
 axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 plot.save(sides_figure, "26_both_sides.png")
-for name, places in (("earlier", EARLIER), ("later", LATER), ("nothing", NOTHING)):
-    print(f"decided by {name:8} GPT {np.nanmean(gpt_knows[places]):4.0%}   "
-          f"BERT {bert_knows[places].mean():4.0%}")
-assert bert_knows[LATER + EARLIER].min() > 0.9, "BERT knows what either side decides"
-assert bert_knows[8] < 0.25, "what nothing decides, BERT can only guess too"
-
-# %% [markdown]
-# The place remains a guess for both. BERT has not become cleverer; it has been shown more.
 
 # %% [markdown] tags=["deeper"]
 # ### The rule, counted
@@ -338,16 +344,34 @@ assert (n_gpt, n_bert) == (B * 15, B * 2), "15 of 16 words teach GPT, and 2 of 1
 # ## 4. Backward: from one word to sixteen
 #
 # The head stands on the hidden states. (In BERT a linear map, a GELU and a LayerNorm come first;
-# lessons 05 and 06 have their backward passes.) The new piece is that only covered places count:
-# we take their states out, and the others have no part in the loss.
-
-# %% [markdown]
-# **Collapse.** Let M be the set of covered places, n their number, and $p_t$ the probabilities at
-# place t. The loss and its gradient are
+# lessons 05 and 06 have their backward passes.) The new piece is that only covered places count.
+# Let M be the set of these places, n their number, and $p_t$ the probabilities at place t:
 #
 # $$
 # L = -\frac{1}{n} \sum_{t \in M} \log p_{t, x_t}
 # $$
+#
+# **Your turn:** write the gradient of the logits z, for all places at once. `p` and `onehot` have
+# the shape (T,V); `onehot` marks the right words. `covered` (T,1) is 1 at a covered place, else 0.
+
+# %%
+from minigpt import gradcheck, ops
+from minigpt.learn import gap
+
+five_places = np.random.default_rng(4).normal(size=(5, 4))
+three_words = np.array([IGNORED, 3, 1, IGNORED, 2])
+
+
+def your_dz(p, onehot, covered):
+    return ...
+
+
+softmax, _ = ops.softmax_forward(five_places)
+true_dz = gradcheck.numeric(lambda z: ops.cross_entropy_forward(z, three_words)[0], five_places)
+gap.judge(your_dz, softmax, np.eye(4)[[0, 3, 1, 0, 2]], np.c_[[0, 1, 1, 0, 1]], expected=true_dz)
+
+# %% [markdown] tags=["answer"]
+# `covered * (p - onehot) / covered.sum()`: place by place,
 #
 # $$
 # \frac{\partial L}{\partial z_t} = \frac{1}{n} (p_t - \text{onehot}(x_t)) \text{ for } t \in M,
@@ -359,10 +383,10 @@ assert (n_gpt, n_bert) == (B * 15, B * 2), "15 of 16 words teach GPT, and 2 of 1
 # %% [markdown] tags=["deeper"]
 # ### Line by line
 #
-# Small sizes: seven places, three of them covered, width 3, five words.
+# Small sizes: seven places, three of them covered, width 3, five words. First the states of the
+# covered places are taken out of h.
 
 # %%
-from minigpt import ops
 from minigpt.learn import lines
 
 
@@ -461,8 +485,6 @@ plot.save(reached_figure, "26_gradient.png")
 # The whole model is checked like every model of the library, with `gradcheck.check_model`.
 
 # %%
-from minigpt import gradcheck
-
 TINY = SIZES | {"n_embd": 8, "n_layer": 1, "n_head": 2, "initializer_range": 0.3}
 tiny = RoBERTa(RoBERTaConfig(**TINY), seed=1, dtype=np.float64)
 tiny_seen, tiny_targets = cover(NEW[:2], np.random.default_rng(5))
@@ -609,10 +631,10 @@ for column, (panel, title) in enumerate(zip(panels, SEEN, strict=True)):
     panel.set_yticks(range(len(RECIPES)), RECIPES)
 panels[1].axvline(1 / 8, color="gray", linestyle="--")
 plot.save(recipe_figure, "26_recipe.png")
-lazy, staying, random_alone, whole = (four_seeds[name].T for name in RECIPES)
-assert lazy[0].max() < 0.85 < min(staying[0].min(), random_alone[0].min()), "own: each is enough"
+no_words, staying, random_alone, _ = (four_seeds[name].T for name in RECIPES)
+assert no_words[0].max() < 0.85 < min(staying[0].min(), random_alone[0].min()), "each is enough"
 assert staying[1].mean() > random_alone[1].mean() + 0.2, "words that stay teach to copy"
-assert staying[2].max() < min(lazy[2].min(), random_alone[2].min()), "and a wrong word is copied"
+assert staying[2].max() < min(no_words[2].min(), random_alone[2].min()), "a wrong word is copied"
 assert random_alone[2].min() > staying[2].max() + 0.2, "random words alone do not"
 
 # %% [markdown]
@@ -620,18 +642,19 @@ assert random_alone[2].min() > staying[2].max() + 0.2, "random words alone do no
 #
 # - **All to `_mask_`.** The model is never tested at a word that it sees. Ours predicts about one
 #   in four of them wrong. (The state may still hold the word: we tested the head.)
-# - **Only words that stay.** What stands at a chosen place and is no mask is always right. The
-#   model learns to copy: it is right at the place more often than by guessing, and it copies a
-#   wrong colour too. It corrects fewer of them than the model that never saw such a word.
-# - **Only random words.** What stands at a chosen place and is no mask is nearly always wrong, so
-#   copying never pays. The model works each word out from the others. That is enough for 15 of 16
-#   words, so *own* is high; at the place it guesses. And it corrects most wrong colours.
+# - **Only words that stay.** Where a chosen place shows a word, this word is the answer. The model
+#   learns to copy: it is right at the place more often than by guessing, and it copies a wrong
+#   colour too. It corrects fewer of them than the model that never saw such a word.
+# - **Only random words.** Where a chosen place shows a word, it is nearly always a wrong one, so
+#   copying hardly ever helps. The model works each word out from the others. That is enough for 15
+#   of 16 words, so *own* is high; at the place it guesses. And it corrects most wrong colours.
 # - **Both**, BERT's recipe, lies between the two.
 #
-# So *own* alone would mislead: it is high for two reasons. In this world random words alone correct
-# most, and cost little of *own*, because 15 of 16 words can be worked out. In real text few can,
-# and a model that does not copy would lose the word that it sees. That this is what the words that
-# stay are for is our guess. The paper reports small differences between recipes after fine-tuning
+# So a high *own* has two possible reasons: the word is copied, or it is worked out. In this world
+# random words alone correct most, and cost little of *own*, because 15 of 16 words can be worked
+# out. In real text few can, and a model that does not copy would lose the word that it sees. The
+# paper gives this purpose to the words that stay: "to bias the representation towards the actual
+# observed word" (appendix A.1). It reports small differences between recipes after fine-tuning
 # (appendix C.2, table 8). We fine-tuned no model.
 
 # %% [markdown] tags=["deeper"]
@@ -664,12 +687,13 @@ assert few["one fixed mask"][0] < few["drawn anew"][0], "fixed masks are learned
 assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less about new texts"
 
 # %% [markdown]
-# The run with the *smaller* loss knows less. With fixed masks the same 64 answers are learned by
-# heart. Masks that are drawn anew turn one text into many exercises: 16 words have 120 pairs.
+# The run with the *smaller* loss knows less (one seed). With fixed masks the same 64 answers are
+# learned by heart. Masks that are drawn anew turn one text into many exercises: there are 120 ways
+# to cover two of 16 words.
 #
 # With much text the difference is small: the paper finds the two about equal on three tasks, the
 # new masks "comparable or slightly better" (table 1). RoBERTa also has larger batches (section
-# 4.3), more text and longer training; with the last two its results rise (section 5).
+# 4.3), more text and longer training. More text and longer training raise its results (section 5).
 
 # %% [markdown] tags=["deeper"]
 # ## 9. A real BERT
@@ -784,10 +808,10 @@ for goal, share in zip(GOALS, looked, strict=True):
 assert most_to_cls > 60, "of these five places, most heads look most at [CLS]"
 assert looked[3].max() > 0.99 and (looked[3] > 0.5).sum() == 1, "one head sees the word before"
 
-# %% [markdown]
-# **Worth remembering: what these heads look at most is no word.** In four of six blocks more than
-# half of the attention rests on [CLS], a token that starts every text. Few heads have a plain job:
-# one of block 1 looks at the token before and at nothing else, one of block 2 mostly at the next.
+# %% [markdown] **Worth remembering: what the heads of this model look at most is no word.** In four
+# of six blocks more than half of the attention rests on [CLS], a token that starts every text. Few
+# heads have a plain job: one of block 1 looks at the token before and at nothing else, one of block
+# 2 mostly at the next.
 #
 # Clark and others 2019 (arXiv 1906.04341, sections 3.1 and 3.2) saw such heads in BERT-base too.
 # There, more than half of the attention in layers 6 to 10 rests on **[SEP]**; here [SEP] gets
