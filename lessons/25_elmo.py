@@ -55,7 +55,7 @@ def texts(n, rng, kind=None, clues=(0, 8), bank=0.5):
     ids[:, HERE] = np.where(rng.random(n) < bank, BANK, SHORE + sense)
     drawn = rng.choice(["before", "after", "both"], size=n, p=[0.25, 0.25, 0.5])
     kind = drawn if kind is None else kind
-    for place, missing in ((BEFORE, "after"), (AFTER, "before")):
+    for place, missing in ((BEFORE, "after"), (AFTER, "before")):  # "after": no clue before
         clue = 8 * sense + rng.integers(*clues, size=n)  # WATER has the ids 0 to 7, MONEY 8 to 15
         nothing = ID["hat"] + rng.integers(8, size=n)
         ids[:, place] = np.where(kind == missing, nothing, clue)
@@ -84,6 +84,11 @@ def cosine(a, b):
 
 
 near_shore, near_office = cosine(static, static[SHORE]), cosine(static, static[OFFICE])
+print(f"bank: cosine with shore {near_shore[BANK]:.2f}, with office {near_office[BANK]:.2f}")
+assert abs(near_shore[BANK] - near_office[BANK]) < 0.05, "bank is as near to both"
+assert near_shore[ID["river"]] > near_office[ID["river"]] + 0.5, "river is near to shore"
+
+# %% tags=["hide-input"]
 static_figure, axes = plot.plt.subplots(figsize=(7.5, 5))
 colors = [*8 * ["tab:blue"], *8 * ["tab:orange"], *16 * ["lightgray"], *3 * ["black"]]
 axes.scatter(near_shore[:35], near_office[:35], color=colors, s=50)
@@ -92,9 +97,6 @@ for word in ("bank", "shore", "office", "river", "coin", "hat"):
 axes.set(xlabel="similarity to shore", ylabel="similarity to office", xlim=(-0.1, 1.15),
          title="One vector for each word: bank lies between its two senses")
 plot.save(static_figure, "25_static.png")
-print(f"bank: cosine with shore {near_shore[BANK]:.2f}, with office {near_office[BANK]:.2f}")
-assert abs(near_shore[BANK] - near_office[BANK]) < 0.05, "bank is as near to both"
-assert near_shore[ID["river"]] > near_office[ID["river"]] + 0.5, "river is near to shore"
 
 # %% [markdown]
 # Water words and money words are apart, without a label. But "bank" is as near to one sense
@@ -121,15 +123,40 @@ assert near_shore[ID["river"]] > near_office[ID["river"]] + 0.5, "river is near 
 # Lesson 14 has a network that reads one word after the other and carries along what it has read:
 # an LSTM. ELMo's idea: use its *states* as vectors of words. A state depends on what was read, so
 # "bank" gets another vector in another text: a *contextual vector*. And the clue may come later, so
-# a second network reads from the right. The vector of a word is both states, side by side:
-#
-#     name -> saw -> a -> clue -> by -> the -> bank                        the state from the left
-#                 the state from the right     bank <- and <- then <- a <- clue <- came
-#
+# a second network reads from the right. The vector of a word is both states, side by side.
+
+# %% tags=["hide-input"]
+d = plot.Diagram(9.6, 5.0, "ELMo: two readers of two layers, and what a task reads at bank")
+for i, word in enumerate("the river bank has fish".split()):
+    x = 1.35 + 1.1 * i
+    edge = "tab:green" if word == "bank" else "gray"
+    token = d.box(x, 2.5, word, edge, 0.9, 0.5)
+    for way, first, color in ((-1, 0, "tab:blue"), (1, 4, "tab:orange")):
+        one, two = (d.box(x, 2.5 + 0.9 * way * n, f"$h_{n}$", color, 0.6, 0.5) for n in (1, 2))
+        d.arrow(token, one)
+        d.arrow(one, two)
+        if i != first:
+            for n in (1, 2):  # from the word that was read just before
+                before = (x + 1.1 * way, 2.5 + 0.9 * way * n)
+                d.arrow((before[0] - 0.3 * way, before[1]), (x + 0.3 * way, before[1]), color=color)
+d.text(3.55, 0.2, "from the left: predicts the next word", "tab:blue")
+d.text(3.55, 4.8, "from the right: predicts the previous word", "tab:orange")
+for n, (left, right) in enumerate((["bank"] * 2, ["left", "right"], ["left", "right"])):
+    y = 1.6 + 0.9 * n
+    d.box(7.75, y, left, "tab:blue" if n else "tab:green", 0.8, 0.5)
+    d.box(8.55, y, right, "tab:orange" if n else "tab:green", 0.8, 0.5)
+    d.text(6.95, y, f"$p_{n} \\; h_{n}$")
+    if n:
+        d.text(8.15, y - 0.45, "+")
+d.text(8.15, 4.05, "the vector of bank")
+d.text(8.15, 1.0, "a task learns the weights p", "tab:red")
+plot.save(d.figure, "25_two_readers.png")
+
+# %% [markdown]
 # A reader from the right needs nothing new: *turn the text around, read it, turn the states back*.
 # Both share a table of words and a head. They are trained as language models: at each place the
 # left one predicts the next word, the right one the previous word. The loss is the mean of the two.
-# (Each direction has two layers, the second one with a residual connection.)
+# (In each direction the second layer has a residual connection. Section 5 mixes the layers.)
 
 # %%
 from minigpt.models.family.elmo import ELMo, ELMoConfig
@@ -172,8 +199,8 @@ print("the loss at the end, for three seeds:", *(f"{loss:.2f}" for loss in elmo_
 
 # %% [markdown]
 # **Do the states know the sense?** Take texts with "shore" and with "office", and the mean state at
-# these words. To which of the two is the state at a "bank" nearer? To be strict, the texts with
-# "bank" have clues that the others do not have. A control: fresh weights.
+# these words. To which of the two is the state at a "bank" nearer? The texts with "bank" have other
+# clues, so no clue is simply found again. A control: fresh weights.
 
 # %%
 def vectors(model, ids, place=HERE):
@@ -217,16 +244,38 @@ plot.save(sense_figure, "25_senses.png")
 # %% [markdown]
 # A point is one of three models; the dashed line is a guess. With fresh weights, and with the
 # table, it stays a guess. Each direction knows the clue that it has read; both together know both.
-#
+
+# %% [markdown]
 # ## 4. Backward: two models that share a table
 #
-# Turning is undone by turning. Each word is read twice, once from each side, so its gradient is a
-# sum:
+# Each word is read twice, once from each side. With one row for each word, the left reader is given
+# x, and the right one `x[::-1]`, the text turned around.
 #
-# $$
-# dx = dx_{left} + \text{turned back}(dx_{right})
-# $$
-#
+# **Your turn:** `dx_left` and `dx_right` are the gradients of what each reader was given. Write the
+# gradient of x.
+
+# %%
+from minigpt import gradcheck, ops
+from minigpt.learn import gap
+
+SMALL = np.random.default_rng(3)
+three_words, dstates = SMALL.normal(size=(3, 2)), SMALL.normal(size=(2, 3, 4))
+cells = [SMALL.normal(size=size) for size in ((2, 8), (2, 8), 8, (2, 4))]
+
+
+def your_dx(dx_left, dx_right):
+    return ...
+
+
+_, kept = ops.lstm_forward(np.stack([three_words, three_words[::-1]]), *cells)
+true_dx = gradcheck.numeric(
+    lambda x: ops.lstm_forward(np.stack([x, x[::-1]]), *cells)[0], three_words, dstates)
+gap.judge(your_dx, *ops.lstm_backward(dstates, kept)[0], expected=true_dx)
+
+# %% [markdown] tags=["answer"]
+# `dx_left + dx_right[::-1]`: turning is undone by turning, and two uses give a sum.
+
+# %% [markdown]
 # No gradient crosses from one reader to the other: they are two language models, and no state has
 # seen both sides. Only the task puts two states side by side. (In BERT, lesson 26, each state sees
 # both sides.)
@@ -238,7 +287,7 @@ plot.save(sense_figure, "25_senses.png")
 # the next word: from the left state alone, and from both. We look at the clues: eight words of a
 # sense, all equally likely. So even a model that knows the sense is right in one text of eight.
 #
-# **Guess first.** How often is a linear map right that reads both?
+# **Guess:** How often is a linear map right that reads both states?
 
 # %%
 def next_word(model, which, place):
@@ -258,10 +307,12 @@ for which, shares in right_clues.items():
 assert np.max(right_clues["left"]) < 0.16, "what cannot be known is not known"
 assert np.min(right_clues["both"]) > 0.95, "more than is possible"
 
+# %% [markdown] tags=["answer"]
+# **Always, where one in eight is possible.** Many guess a little more than one in eight: two states
+# know more than one. But the state from the right has *read* the next word, and the map copies it
+# from there. A result above what is possible is a leak.
+
 # %% [markdown]
-# **All right, where one in eight is possible.** The state from the right has *read* the next word,
-# and the map copies it from there. A result above what is possible is a leak.
-#
 # So one cannot train both sides by predicting words that one of them has read. Three ways out: two
 # separate directions (ELMo), one direction (GPT), or both sides with the answer covered (BERT).
 # (Lesson 31 has a fourth.)
@@ -308,7 +359,6 @@ assert "came" not in reached("left") and "by" not in reached("right"), "no gradi
 # with two cells, four numbers for each word. A text of three words:
 
 # %%
-from minigpt import gradcheck, ops
 from minigpt.learn import lines
 
 START = np.zeros((1, 4))  # h and c of two cells, before the first word
@@ -528,7 +578,8 @@ assert all(result.error < 1e-6 for result in mix_results), "every line is right"
 # \frac{\partial L}{\partial \gamma} = \langle G, m \rangle
 # $$
 #
-# So a layer gains weight if it differs from the mix *in a direction in which the loss falls*. The
+# Take a small step from the mix m towards the layer $h_j$. If the loss falls on this step, then
+# $\langle G, h_j - m \rangle$ is negative, and an update makes $s_j$ larger (for $\gamma > 0$). The
 # gradients of the $s_j$ sum to 0: adding one number to all of them changes nothing.
 #
 # **The trap.** All $s_j$ begin at 0, so all $p_j$ are 1/3. Suppose somebody writes the plain mean
@@ -573,9 +624,13 @@ for row, label in zip(*fits_task(3, np.random.default_rng(15), (0, 8)), strict=T
     print("fits:   " if label else "does not:", " ".join(VOCABULARY[i] for i in row))
 
 # %% [markdown]
-# Four ways. First a linear map on frozen vectors. The paper gives the vectors to a network that is
-# made for the task: so, secondly, new cells read them before the map. Thirdly fine-tuning, with the
-# linear map. The last is the control of lesson 14: fresh weights.
+# Four ways:
+#
+# 1. A linear map on frozen vectors.
+# 2. The paper gives the vectors to a network that is made for the task. So here new cells read them
+#    before the map. The vectors are still frozen.
+# 3. Fine-tuning, with the linear map.
+# 4. The control of lesson 14: the same with fresh weights.
 #
 # What does the linear map read? Each word has 64 numbers: 0 to 31 are of the direction from the
 # left, 32 to 63 of the one from the right. The left direction has read the whole text at the last
@@ -717,8 +772,9 @@ assert min(products) > 0.9, "the product was all that was missing"
 # 3. **Fine-tuned.** The model computes it in its own cells, and only 130 numbers are new. That is
 #    GPT-1's argument: hardly anything new for a task. On the sense it is no better than frozen.
 # 4. **Fresh weights.** They learn nothing that helps in the test. So pre-training is what helped in
-#    row 3. (Some results are clearly below one half. That is no chance, with 400 texts: what such a
-#    model finds in 32 texts is misleading for the words of the test.)
+#    row 3. (Some results are clearly below one half. There are 400 texts, but only eight clues in
+#    them. No text with a label has these, so their vectors are still random. Our guess: by chance,
+#    more of them lie on the wrong side than on the right one.)
 #
 # ULMFiT fine-tunes an LSTM with many kinds of dropout (an AWD-LSTM), and with care (section 3):
 # smaller rates for lower layers; a rate that rises, then falls; layers that begin to learn one
@@ -760,10 +816,10 @@ assert np.allclose(mix.s.grad, ds), "the library computes the same"
 # - **"Syntax low, sense high."** Layer by layer, the second is better at senses (F1 69.0 against
 #   67.4, table 5), the first at parts of speech (97.3 % against 96.8 %, table 6). But at the input,
 #   the mixes that the paper's tasks learned favour the first layer (figure 2, section 5.5).
-# - **What is left out.** The layer norm that the mix may have and the pull of its weights to each
-#   other; ELMo beside a task's own word vectors, and a second mix at the task's output (section
-#   3.3). With the characters and the projected step above, this is why the released weights do not
-#   open here.
+# - **What is left out.** The layer norm that the mix may have, and the L2 penalty that keeps its
+#   weights near their mean; ELMo beside a task's own word vectors, and a second mix at the task's
+#   output (section 3.3). With the characters and the projected step above, this is why the released
+#   weights do not open here.
 
 # %% [markdown]
 # ## 9. To keep
