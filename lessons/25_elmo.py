@@ -137,8 +137,8 @@ for i, word in enumerate("the river bank has fish".split()):
         d.arrow(one, two)
         if i != first:
             for n in (1, 2):  # from the word that was read just before
-                before = (x + 1.1 * way, 2.5 + 0.9 * way * n)
-                d.arrow((before[0] - 0.3 * way, before[1]), (x + 0.3 * way, before[1]), color=color)
+                level = 2.5 + 0.9 * way * n
+                d.arrow((x + 0.8 * way, level), (x + 0.3 * way, level), color=color)
 d.text(3.55, 0.2, "from the left: predicts the next word", "tab:blue")
 d.text(3.55, 4.8, "from the right: predicts the previous word", "tab:orange")
 for n, (left, right) in enumerate((["bank"] * 2, ["left", "right"], ["left", "right"])):
