@@ -59,7 +59,7 @@ for row in texts(2, np.random.default_rng(0)):
 
 # %% [markdown]
 # We train a masked model (two blocks of width 64) as in lesson 26. Four of eighteen words are
-# covered, each drawn for itself. The class is `SpanBERT`, which is BERT until we give it more.
+# covered, each drawn for itself. (The class `SpanBERT` is BERT until section 4 gives it edges.)
 
 # %%
 from minigpt.data.objectives import masked, spans
@@ -134,9 +134,11 @@ assert single_exam[:, 0].min() > 0.95, "a word of a name is predicted from its n
 assert single_exam[:, 1].max() < 0.85, "and often not from the rest of the text"
 
 # %% [markdown]
-# Which of the two ways does the model trust? We make texts that contradict themselves: the vehicle
+# Which of the two ways does the model use? We make texts that contradict themselves: the vehicle
 # and the time belong to one thing, and the first and third word of the name to another. Only the
 # word between them is covered.
+#
+# **Guess:** In how many of these texts does the model predict the middle word of the neighbours?
 
 # %%
 other_name = np.roll(NEW[:, NAME], 7, axis=0)
@@ -156,6 +158,10 @@ def trust(models):
 single_trust = trust(by_singles)
 print("follows its neighbours, the rest:", *single_trust.round(2))
 assert single_trust[:, 0].min() > 2 * single_trust[:, 1].max(), "mostly the neighbours"
+
+# %% [markdown] tags=["answer"]
+# In most of them. One could guess a half, for both ways lead to the right word in each text of the
+# training. But there, too, the neighbours were nearly always in sight, and one way was enough.
 
 # %% tags=["hide-input"]
 from minigpt import plot
@@ -239,9 +245,33 @@ assert span_trust[:, 1].min() > single_trust[:, 1].max() + 0.2, "the rest of the
 #
 # Tasks about spans (which words answer the question?) often read a span from the states at its
 # ends. The *span boundary objective* (SBO) trains the two states **outside** a covered span: from
-# them, and from a vector for the place in the span, each word of the span is predicted. For a span
-# from s to e and a word i in it (section 3.2; [a; b] is a and b side by side, and places count from
-# 1, in the code from 0):
+# them, and from a vector for the place in the span, each word of the span is predicted.
+
+# %% tags=["hide-input"]
+d = plot.Diagram(9.4, 5.6, "SpanBERT's second loss: the two states beside a span predict it")
+shown = "to the _mask_ _mask_ _mask_ with a".split()
+d.box(5.2, 1.6, "two blocks: each place sees all", width=7.9, height=0.5)
+for i, word in enumerate(shown):
+    x = 1.75 + 1.15 * i
+    inside, edge = 2 <= i <= 4, i in (1, 5)
+    d.arrow(d.box(x, 0.5, word, "tab:orange" if inside else "tab:blue", 1.05), (x, 1.35))
+    name = {1: "$h_{s-1}$", 5: "$h_{e+1}$"}.get(i, "h")
+    state = d.box(x, 2.5, name, "tab:green" if edge else "gray", 0.8, 0.5)
+    d.arrow((x, 1.85), state)
+    if edge:
+        d.arrow(state, (4.6 if i == 1 else 5.8, 3.4), color="tab:green")
+d.box(5.2, 3.7, "f(f( [ left state; right state; place ] ))", "tab:green", 5.0)
+for n, word in enumerate("Golden Gate Bridge".split()):
+    x = 3.8 + 1.4 * n
+    d.arrow((x, 4.0), (x, 4.6))
+    d.text(x, 4.8, word, "tab:red")
+    d.text(x, 5.1, f"place {n + 1}", "gray")
+d.text(0.6, 2.5, "states")
+plot.save(d.figure, "27_boundary.png")
+
+# %% [markdown]
+# The span goes from s to e, and i is a word in it. Write [a; b] for a and b side by side (section
+# 3.2). The places in the span count from 1. (In the code they count from 0.)
 #
 # $$
 # y_i = f(f([h_{s-1}; h_{e+1}; p_{i-s+1}])), \qquad f(x) = \text{LayerNorm}(\text{gelu}(x W + b))
@@ -257,13 +287,35 @@ assert span_trust[:, 1].min() > single_trust[:, 1].max() + 0.2, "the rest of the
 # z_i = h_{s-1} W_l + h_{e+1} W_r + p_{i-s+1} W_p + b
 # $$
 #
+# The first two terms are the same for all words of a span: only $p$ differs.
+#
+# **Your turn:** `dz` has a row for each word of a span, the gradient of its $z_i$; `w_left` is
+# $W_l$. Write the gradient of the state left of the span.
+
+# %%
+from minigpt import gradcheck
+from minigpt.learn import gap
+
+SMALL = np.random.default_rng(8)
+w_small, dz_small = SMALL.normal(size=(8, 3)), SMALL.normal(size=(4, 3))  # a span of four words
+left_state, right_state, four_places = (SMALL.normal(size=size) for size in (3, 3, (4, 2)))
+
+
+def your_dh_left(dz, w_left):
+    return ...
+
+
+true_dh = gradcheck.numeric(lambda h: np.array(
+    [np.concatenate([h, right_state, p]) @ w_small for p in four_places]), left_state, dz_small)
+gap.judge(your_dh_left, dz_small, w_small[:3], expected=true_dh)
+
+# %% [markdown] tags=["answer"]
+# `dz.sum(axis=0) @ w_left.T`: one state has a part in each $z_i$, so the gradients are added.
+#
 # $$
 # \frac{\partial L}{\partial h_{s-1}}
 # = \Big( \sum_{i=s}^{e} \frac{\partial L}{\partial z_i} \Big) W_l^\top
 # $$
-#
-# The first two terms are the same for all words of a span: only $p$ differs. And the gradients of
-# all its words arrive at the same two states, as a sum.
 
 # %% [markdown] tags=["deeper"]
 # ### Line by line
@@ -345,8 +397,6 @@ for n_words in (1, 3):
 # check the whole model with spans of several words, and compare the head.
 
 # %%
-from minigpt import gradcheck
-
 TINY = SIZES | {"n_embd": 8, "n_layer": 1, "n_head": 2, "initializer_range": 0.3}
 tiny = SpanBERT(SpanBERTConfig(**TINY, layer_norm_epsilon=1e-5), seed=1, dtype=np.float64)
 few = {key: array[:2] for key, array in one.items()}
@@ -530,9 +580,9 @@ assert predicted["positions go on"].min() > 0.9, "and restarted positions make n
 
 # %% [markdown]
 # Is it the translated *word* that decides? We look which Korean words get attention from a covered
-# English word. For each pair of words that is the mean over all texts, and of the heads and blocks
-# the largest. That is no cause yet. So we intervene: each Korean word in turn is covered too. How
-# much probability does the right word lose?
+# English word. For each pair of words, each head of each block has a mean share over all texts; we
+# take the largest of these means. That is no cause yet. So we intervene: each Korean word in turn
+# is covered too. How much probability does the right word lose?
 
 # %%
 attention, loses = np.zeros((5, 8)), np.zeros((5, 8))
