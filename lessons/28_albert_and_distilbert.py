@@ -19,6 +19,8 @@
 # BERT-base has 110 million parameters. What is to become smaller: the **numbers** that are stored
 # and sent, or the **operations** that are computed? We count both, for the published sizes and
 # texts of 512 tokens.
+#
+# **Guess:** ALBERT has a ninth of BERT's numbers. Which part of BERT's operations does it have?
 
 # %%
 import numpy as np
@@ -41,6 +43,10 @@ for kind, config in BASE.items():
           f"{work[name]:4.0f} million operations for each token, forward")
 assert numbers["ALBERT-base"] < 0.12 * numbers["BERT-base"], "a ninth of the numbers"
 assert work["ALBERT-base"] > 0.8 * work["BERT-base"], "and more than four fifths of the operations"
+
+# %% [markdown] tags=["answer"]
+# More than four fifths. One could guess a ninth, for in BERT each number of a block is used once
+# for each token. In ALBERT the numbers of its one block are used at all twelve layers.
 
 # %% tags=["hide-input"]
 cost_figure, panels = plot.plt.subplots(1, 2, figsize=(10, 3.6), sharey=True)
@@ -66,7 +72,7 @@ plot.save(cost_figure, "28_costs.png")
 # |---|---|---|---|
 # | who sees whom? | each token all | the same | the same |
 # | what is covered? | 15 % of the tokens | the same, in runs of up to three | the same |
-# | what is predicted? | these; does B follow A? | these; **was A first?** | **a teacher's words** |
+# | what is predicted? | these; B next? | these; **A before B?** | **a teacher's probabilities** |
 # | what is shared? | table and head | also **one block at all layers** | table and head |
 # | where does position enter? | a table, at the input | the same | the same |
 #
@@ -78,6 +84,23 @@ plot.save(cost_figure, "28_costs.png")
 # *Cross-layer parameter sharing*: the block is a function f with weights w, and the model computes
 # f(f(f(x))). One matrix and two layers show what this does to the gradient. Each use of w gets a
 # name of its own, `first` and `second`.
+
+# %% tags=["hide-input"]
+d = plot.Diagram(9, 4.4, "BERT: a block for each layer. ALBERT: one block, used at each layer")
+OWN = {"w_1": "tab:blue", "w_2": "tab:green", "w_3": "tab:purple"}
+for across, name in ((1.6, "BERT"), (5.0, "ALBERT")):
+    below = (across, 0.3)
+    for layer, (weights, color) in enumerate(OWN.items()):
+        weights, color = (weights, color) if name == "BERT" else ("w", "tab:orange")
+        block = d.box(across, 0.95 + 1.05 * layer, f"block, ${weights}$", color, 1.8)
+        d.arrow(below, block)
+        below = block
+        if name == "ALBERT":
+            d.arrow(block, d.box(8.2, 2.0, "$w$", "tab:orange", 0.8, 0.9), color="tab:red")
+    d.arrow(below, (across, 4.0))
+    d.text(across, 4.2, name)
+d.text(7.4, 3.6, "three gradients of one w: a sum", "tab:red")
+plot.save(d.figure, "28_one_block.png")
 
 # %%
 from minigpt.learn import lines
@@ -219,7 +242,7 @@ print("a walk:", words(walks(1, np.random.default_rng(0))[0]))
 def cover(ids, rng, rate=0.2):
     """BERT's covering (lesson 26). -> what is seen, and the targets"""
     covered = (rng.random(ids.shape) < rate) & (ids > END)
-    covered[:, 1] |= ~covered.any(axis=1)
+    covered[:, 1] |= ~covered.any(axis=1)  # at least one place of each row
     fate = rng.random(ids.shape)
     seen = np.where(covered & (fate < 0.8), MASK, ids)
     seen = np.where(covered & (fate > 0.9), rng.integers(3, V, size=ids.shape), seen)
@@ -312,19 +335,19 @@ works = [costs.flops_per_token(kind, config) for kind in (RoBERTa, OneBlock)]
 assert works[0] == works[1], "the same operations"
 
 # %% [markdown]
-# Sharing is not free: after as many updates and operations, the shared block is behind. The paper
-# finds a cost too: with E = 128, ALBERT-base has on average 80.1 with sharing and 81.6 without
-# (table 4). ALBERT uses the numbers that it saves to become *wider*: its best model has width
-# 4,096.
+# Sharing is not free: after as many updates and operations, the shared block is behind (three
+# seeds, one learning rate). The paper finds a cost too: with E = 128, ALBERT-base has on average
+# 80.1 with sharing and 81.6 without (table 4). ALBERT uses the numbers that it saves to become
+# *wider*: its best model has width 4,096.
 
 # %% [markdown] tags=["deeper"]
 # ## 5. The factored table: V x E and E x H
 #
 # BERT's token table has V x H numbers. ALBERT has a narrow table V x E and one matrix E x H behind
 # it (a *factorized embedding*). A row of the table says what a token is without its context; a
-# state must also hold what the context adds (section 3.1). The price: the rows of the product lie
-# in E of H directions. In the paper (table 3) the average moves by about one point between E = 64
-# and E = 768.
+# state must also hold what the context adds (section 3.1). The price: the product of the two has
+# the rank E. So its rows, of H numbers each, have only E directions. In the paper (table 3) the
+# average moves by about one point between E = 64 and E = 768.
 
 # %%
 V_PAPER, H, E = 30_000, 768, 128
@@ -343,9 +366,10 @@ assert np.linalg.matrix_rank(product) == 8, "a product through E columns has ran
 # the rows they are exchanged.
 #
 # The deeper parts train both tasks in a world where the topic nearly always decides. **The
-# surprise: the next-sentence model says yes to every pair of one topic**, exchanged, turned round,
-# or from two stories. It has not learned which sentence follows. The order model has to read the
-# order: for it the topic is worth nothing.
+# surprise: the next-sentence model says yes to every pair of one topic**, also if its parts are
+# exchanged, if its words stand in reverse order, or if it is made of two stories. It has not
+# learned which sentence follows. The order model has to read the order: for it the topic is worth
+# nothing.
 
 # %% [markdown] tags=["deeper"]
 # ### Stories, and what each model reads
@@ -497,6 +521,27 @@ assert reads_order[:, 2].max() < 0.15 and reads_order[:, 3].min() > 0.85, "turne
 # both, z and $z_t$, are divided by a temperature T (lesson 12): p = softmax(z / T), q =
 # softmax($z_t$ / T).
 
+# %% tags=["hide-input"]
+d = plot.Diagram(9.4, 5.6, "DistilBERT: a student of two blocks, and its teacher of four")
+d.box(4.7, 0.5, "both read: Mia has a _mask_ hat", "tab:orange", 6.6)
+teacher = [d.box(2.4, 1.6 + 0.75 * n, f"block {n}", "tab:blue", 1.8, 0.5) for n in range(4)]
+student = [d.box(7.0, 1.6 + 1.5 * n, f"block {n}", "tab:green", 1.8, 0.5) for n in range(2)]
+for stack in (teacher, student):
+    d.arrow((stack[0].x, 0.8), stack[0])
+    for lower, upper in zip(stack[:-1], stack[1:], strict=True):
+        d.arrow(lower, upper)
+    d.arrow(stack[-1], (stack[0].x, 4.5))
+for here, there in zip(teacher[::2], student, strict=True):
+    d.arrow(here, there, color="gray")
+d.text(4.7, 2.35, "the student starts\nfrom these", "gray")
+d.text(2.4, 4.75, "q: red 0.6, green 0.3 ...")
+d.text(7.0, 4.75, "p: red 0.4, green 0.1 ...")
+d.arrow((5.5, 4.75), (3.9, 4.75), color="tab:red")
+d.text(4.7, 5.1, "the soft loss moves p to q", "tab:red")
+d.text(0.75, 2.7, "teacher:\ndoes not\nlearn")
+d.text(8.65, 2.35, "student:\nlearns")
+plot.save(d.figure, "28_teacher.png")
+
 # %%
 def soft_loss(z, q, temperature):
     u = z / temperature
@@ -539,8 +584,28 @@ soft_results = lines.check(soft_loss, soft_loss_backward, z, q=soft_q, temperatu
 assert all(result.error < 1e-8 for result in soft_results), "every line is right"
 
 # %% [markdown]
-# **Collapse.** The rows of q have the sum 1, so `du` is $T^2 (p - q) / n$ for n rows, and on the
-# way to z it is divided by T:
+# **Collapse.** These lines shrink to one. (The rows of q have the sum 1.)
+#
+# **Your turn:** write the gradient of z from `p` and `q`, both (n,V), and the temperature. Lesson
+# 02 has it for T = 1, with a one-hot row in the place of q.
+
+# %%
+from minigpt.gradcheck import numeric
+from minigpt.learn import gap
+
+warm_q = softmax(z_teacher / 5)
+
+
+def your_dz(p, q, temperature):
+    return ...
+
+
+true_dz = numeric(lambda logits: soft_loss(logits, warm_q, 5), z.copy())
+gap.judge(your_dz, softmax(z / 5), warm_q, 5, expected=true_dz)
+
+# %% [markdown] tags=["answer"]
+# `temperature * (p - q) / len(p)`: `du` is $T^2 (p - q) / n$ for n rows, and on the way to z it is
+# divided by T:
 #
 # $$
 # \frac{\partial L}{\partial z} = \frac{T}{n} (p - q)
@@ -612,6 +677,7 @@ for start in ("random", "teacher's layers"):
                                                            every=20)]
         print(f"start {start:16} targets {targets}:",
               *(np.round(taught[start, targets, seed], 2) for seed in SEEDS))
+print("their teachers:", *(f"{above['own blocks', seed]:.2f}" for seed in SEEDS))
 
 # %%
 NAMES = {"hard": "BERT's loss", "soft": "the whole loss"}
@@ -621,6 +687,9 @@ for panel, start in zip(panels, ("random", "teacher's layers"), strict=True):
         for seed in SEEDS:
             panel.plot(range(0, 81, 20), taught[start, targets, seed], f"{color}o-",
                        label=NAMES[targets] if seed == SEEDS[0] else None)
+    for seed in SEEDS:
+        panel.axhline(above["own blocks", seed], color="gray", linestyle=":",
+                      label="their teachers" if seed == SEEDS[0] else None)
     panel.set(title=f"start: {start}", xlabel="update", ylim=(0, None))
 panels[0].set_ylabel("loss above the best")
 panels[0].legend(loc="lower left")
