@@ -372,7 +372,7 @@ assert abs(by_curve - truth) < abs(by_line - truth), "the curve predicts better"
 
 # %% [markdown] tags=["answer"]
 # **The curve. The line missed by a few percent where we had points, and by more than twice that at
-# the next size.** The five points hardly preferred the curve, and the line has a constant less. So
+# the next size.** A misfit of a few percent looks good enough, and the line has a constant less. So
 # many trust the line. In the next part the curve wins again, with three first weights and with a
 # better learning rate for each size. A fit says how well it describes the points. Only a prediction
 # tests it.

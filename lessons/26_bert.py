@@ -808,10 +808,11 @@ for goal, share in zip(GOALS, looked, strict=True):
 assert most_to_cls > 60, "of these five places, most heads look most at [CLS]"
 assert looked[3].max() > 0.99 and (looked[3] > 0.5).sum() == 1, "one head sees the word before"
 
-# %% [markdown] **Worth remembering: what the heads of this model look at most is no word.** In four
-# of six blocks more than half of the attention rests on [CLS], a token that starts every text. Few
-# heads have a plain job: one of block 1 looks at the token before and at nothing else, one of block
-# 2 mostly at the next.
+# %% [markdown]
+# **Worth remembering: what the heads of this model look at most is no word.** In four of six blocks
+# more than half of the attention rests on [CLS], a token that starts every text. Few heads have a
+# plain job: one of block 1 looks at the token before and at nothing else, one of block 2 mostly at
+# the next.
 #
 # Clark and others 2019 (arXiv 1906.04341, sections 3.1 and 3.2) saw such heads in BERT-base too.
 # There, more than half of the attention in layers 6 to 10 rests on **[SEP]**; here [SEP] gets
