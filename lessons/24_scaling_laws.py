@@ -325,10 +325,11 @@ assert fits[-1].alpha > 2 * line.alpha, "with the highest floor alpha is more th
 assert np.median([fit.misfit for fit in fits]) < 0.06, "and most floors fit well"
 
 # %% [markdown]
-# **Look at the column of alpha.** Most floors have a misfit of a few percent, so the five points
-# hardly decide between them. Yet alpha changes by a factor of two and more. An exponent belongs to
-# the formula with which it was fitted. (Kaplan's 0.076 is fitted without a floor; the 0.34 of
-# Hoffmann et al. is for what is *above* a floor.)
+# **Look at the column of alpha.** Most floors have a misfit of a few percent, and other first
+# weights alone move a point by up to 8 % (a deeper part). So the five points hardly decide between
+# the floors. Yet alpha changes by a factor of two and more. An exponent belongs to the formula with
+# which it was fitted. (Kaplan's 0.076 is fitted without a floor; the 0.34 of Hoffmann et al. is for
+# what is *above* a floor.)
 
 # %% [markdown] tags=["deeper"]
 # ### The weights of the fit
@@ -477,8 +478,8 @@ assert all(abs(found[3]) < abs(found[2]) for found in tuned.values()), "and the 
 # the three largest sizes, by 4 to 6 %, and makes hardly any difference for the others. That bends
 # the points. But with the better rate for each size the line misses by about as much as before, and
 # the curve is better each time. (The better rate was chosen by the loss of the same unread stories.
-# That favours it a little.) Look at the intervals too: from three seeds the floor is known to a
-# quarter at best, and alpha of the curve to an eighth.
+# That favours it a little.) Look at the intervals too. From three seeds, the floor is uncertain by
+# about a quarter of its size, and alpha of the curve by about an eighth.
 
 # %% [markdown] tags=["deeper"]
 # ## 6. A longer training, or a larger model?

@@ -156,7 +156,7 @@ plot.save(d.figure, "25_two_readers.png")
 # A reader from the right needs nothing new: *turn the text around, read it, turn the states back*.
 # Both share a table of words and a head. They are trained as language models: at each place the
 # left one predicts the next word, the right one the previous word. The loss is the mean of the two.
-# (In each direction the second layer has a residual connection. Section 5 mixes the layers.)
+# (In each direction the second layer has a residual connection. Section 5 is about the weights p.)
 
 # %%
 from minigpt.models.family.elmo import ELMo, ELMoConfig
