@@ -255,7 +255,7 @@ for name, row in (("the text", NEW[0]), ("seen", seen[0]), ("predicted", targets
     print(f"{name:10}", " ".join("." if i == IGNORED else VOCABULARY[i] for i in row))
 
 # %% [markdown]
-# Now the same training: the same blocks, texts, updates and rate.
+# Now we train BERT: the same blocks, texts, updates and rate.
 
 # %%
 def covered_words(step, seed=0, **recipe):
@@ -282,7 +282,7 @@ def known_by_bert(model, place):
 bert_knows = np.array([known_by_bert(bert, place) for place in range(T)])
 
 # %% [markdown]
-# **Guess:** which words does BERT predict better than GPT, and which as badly?
+# **Guess:** which words does BERT predict better than GPT, and which just as badly?
 
 # %%
 for name, places in (("earlier", EARLIER), ("later", LATER), ("nothing", NOTHING)):
