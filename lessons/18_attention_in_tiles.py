@@ -22,8 +22,8 @@
 #
 # The idea is to cut the keys and values into pieces, called *tiles*, and to finish with one tile
 # before the next one comes. The left panel shows the whole table for 12 positions, the right one a
-# tile of four keys: only what is dark blue is in memory. What the causal mask hides is white; a
-# tile needs no rows above its first key.
+# tile of four keys: only what is dark blue is in memory. What the causal mask hides is white. So a
+# tile has no rows for the queries before its first key: they do not see it.
 
 # %%
 import math
@@ -43,7 +43,8 @@ for axes, (title, part) in zip(panels, PARTS_SHOWN.items(), strict=True):
     axes.imshow(level, cmap="Blues", vmin=0, vmax=1)
     axes.set(title=title, xlabel="keys", ylabel="queries")
 plot.save(figure, "18_tiles.png")
-MB, HEADS = 1e6, 12 * 12  # GPT-2 small: 12 layers of 12 heads
+MB, HEADS = 1e6, 12 * 12  # 12 layers of 12 heads
+print("GPT-2 small, all layers and heads, for one text:")
 for length in (512, 1024, 32_768):
     table, rows = (4 * HEADS * n / MB for n in (length**2, length))  # float32: 4 bytes
     print(f"{length:6,} positions: {table:9,.0f} MB of shares; one number a row {rows:5.2f} MB")
@@ -52,7 +53,7 @@ assert round(4 * HEADS * 1024**2 / MB) == 604, "604 MB for one text of 1,024 pos
 # %% [markdown]
 # One number for each row is what this lesson will keep instead of the table.
 #
-# There is one difficulty. Softmax divides by the sum of a whole row, and first subtracts the
+# But softmax divides by the sum of a whole row, and first subtracts the
 # largest score of the whole row (lesson 02). A tile knows only a part of the row. How can we begin
 # before we know the largest score?
 
@@ -67,8 +68,31 @@ assert round(4 * HEADS * 1024**2 / MB) == 604, "604 MB for one text of 1,024 pos
 # - o, the sum of exp(s - m) v over the keys so far.
 #
 # When a tile brings a larger score, m changes to m'. Then z is a sum of exp(s - m) and should be a
-# sum of exp(s - m'). Every term is too large by the same factor, and one multiplication corrects
-# them all. We call the factor $e^{m - m'}$ `rescale`:
+# sum of exp(s - m'). Every term is too large by the same factor.
+#
+# **Your turn:** two tiles are done, with m = 2. The next one may bring the largest score 2, 3 or 5
+# (`larger` holds all three). Correct z for each, before new terms are added.
+
+# %%
+from minigpt.learn import gap
+
+SEEN = np.array([1.0, 2.0, 0.5, 1.5])  # the scores of the first two tiles
+LARGER = np.array([2.0, 3.0, 5.0])  # the new m', in three cases
+
+
+def your_z(z, m, larger):
+    return ...
+
+
+true_z = np.array([np.exp(SEEN - one).sum() for one in LARGER])  # from all the scores
+gap.judge(your_z, np.exp(SEEN - 2).sum(), 2.0, LARGER, expected=true_z)
+
+# %% [markdown] tags=["answer"]
+# `z * np.exp(m - larger)`: each term is exp(s - m) and should be exp(s - m'). Where m' is m, the
+# factor is 1.
+
+# %% [markdown]
+# One multiplication corrects all terms. We call its factor $e^{m - m'}$ `rescale`:
 #
 # $$
 # e^{s - m'} = e^{s - m} \cdot e^{m - m'}
@@ -162,9 +186,9 @@ print("the loop of section 2, for T queries at once: m, z (*,T,1) and o (*,T,D)"
 Q, K, V, DOUT = np.random.default_rng(0).normal(size=(4, 2, 3, 11, 4))  # B, NH, T, D = 2, 3, 11, 4
 with ops.using("reference"):
     expected_out, expected_cache = ops.attention_forward(Q, K, V)
-gap = np.abs(tiled_forward(Q, K, V, keys=3)[0] - expected_out).max()
-print(f"tiles of 3 keys: largest difference from the attention of lesson 03: {gap:.0e}")
-assert gap < 1e-14, "tiles give the same attention"
+apart = np.abs(tiled_forward(Q, K, V, keys=3)[0] - expected_out).max()
+print(f"tiles of 3 keys: largest difference from the attention of lesson 03: {apart:.0e}")
+assert apart < 1e-14, "tiles give the same attention"
 
 # %% [markdown]
 # ## 4. Backward: the shares, computed again
@@ -184,7 +208,8 @@ assert gap < 1e-14, "tiles give the same attention"
 # ds_{tj} = p_{tj}\,(dp_{tj} - \delta_t), \qquad dp_{tj} = \sum_c dout_{tc}\,v_{jc}.
 # $$
 #
-# It can be computed without p, because the mean can be moved inside the product with v:
+# It can be computed without p. Put in the sum for dp, and add over the keys j first: the inner sum
+# is then a number of out, which was kept.
 #
 # $$
 # \delta_t = \sum_j p_{tj}\,dp_{tj}
@@ -295,9 +320,9 @@ print("keys of a tile   largest difference of out, dq, dk, dv from lesson 03")
 for width in (1, 2, 3, 5, 11, 16):
     in_tiles, tile_cache = tiled_forward(Q, K, V, keys=width)
     of_tiles = (in_tiles, *tiled_backward(DOUT, tile_cache))
-    gaps = [np.abs(a - b).max() for a, b in zip(of_tiles, expected, strict=True)]
-    print(f"{width:14}   {'  '.join(f'{gap:.0e}' for gap in gaps)}")
-    assert max(gaps) < 1e-13, "the same attention and gradients for every width"
+    differences = [np.abs(a - b).max() for a, b in zip(of_tiles, expected, strict=True)]
+    print(f"{width:14}   {'  '.join(f'{one:.0e}' for one in differences)}")
+    assert max(differences) < 1e-13, "the same attention and gradients for every width"
 
 # %% [markdown] tags=["deeper"]
 # ## 5. Check, and the trap
@@ -364,19 +389,20 @@ tiles = [peak(tiled_forward, tiled_backward, four[:, :n]) for n in LENGTHS]
 saved = whole[-1] / tiles[-1]
 print(f"2,048 positions: {whole[-1]:.1f} MB, in tiles {tiles[-1]:.1f} MB: {saved:.0f} times less")
 assert saved > 8, "many times less"
+twice = whole[-1] / whole[-2], tiles[-1] / tiles[-2]
+print(f"twice the length: {twice[0]:.1f} times the memory, in tiles {twice[1]:.1f} times")
+assert 3.7 < twice[0] < 4.3 and 1.85 < twice[1] < 2.15, "T x T against T"
 
-# %%
+# %% tags=["hide-input"]
 memory_figure, axes = plot.plt.subplots(figsize=(7.5, 4.4))
 axes.loglog(LENGTHS, whole, "o-", label="the whole table")
 axes.loglog(LENGTHS, tiles, "s-", label="tiles of 64 keys")
 axes.set(title="Memory of one head, forward and backward", xlabel="positions T", ylabel="peak, MB")
 axes.legend()
 plot.save(memory_figure, "18_memory.png")
-twice = whole[-1] / whole[-2], tiles[-1] / tiles[-2]
-assert 3.7 < twice[0] < 4.3 and 1.85 < twice[1] < 2.15, "T x T against T"
 
 # %% [markdown]
-# Memory grows with T² and with T. **And the cost?** Lesson 03 makes six products of the size
+# Memory grows with T², in tiles with T. **And the cost?** Lesson 03 makes six products of the size
 # T x T x D: two forward, four backward. Tiles make a seventh, because the scores are computed
 # again. We count the pairs of a query and a key.
 #
@@ -391,8 +417,7 @@ assert 0.59 < arithmetic < 0.61, "60 % of the arithmetic"
 
 # %% [markdown] tags=["answer"]
 # **The surprise: less.** The scores are computed twice, and still 40 % is saved, because tiles skip
-# what the mask hides, nearly half of all pairs. Without a mask it would be 7/6: 17 % more. (To
-# compute again what was not kept was *checkpointing* in lesson 00.)
+# what the mask hides, nearly half of all pairs. Without a mask it would be 7/6: 17 % more.
 
 # %% [markdown] tags=["deeper"]
 # ### Is it faster?
@@ -471,8 +496,9 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 # - **Forward.** FlashAttention's algorithm 1 has keys in its outer loop, as our NumPy has, and
 #   writes o back after each tile. Our GPU kernel has queries outside, so that o stays close to the
 #   arithmetic. The paper keeps m and z for the backward pass. Its sequel (Dao 2023, arXiv
-#   2307.08691) has both things that we have: queries outside, and lse. (`attention.cu` keeps lse as
-#   two numbers that are never added: beside a bias of -1e9 on all keys the other would be lost.)
+#   2307.08691) has both things that we have: queries outside, and lse. (`attention.cu` keeps the
+#   two parts of lse, m and log z, and never adds them. A bias of -1e9 on all keys makes m about
+#   -1e9. In float32 the sum would be m alone, and log z would be lost.)
 # - **Backward.** Algorithm 4 visits each pair of tiles once, with five products: S (the scores
 #   again), dP, dV, dQ and dK. The product for dQ adds to rows that other tiles add to as well.
 #   Where tiles are computed at the same time, they have to wait for each other there, or the sum
