@@ -62,13 +62,33 @@ for seed in (1, 2):
 # ## 2. A task that stands only in the prompt
 #
 # How good can a reader be? A symbol that has already come with its label is known. A new one must
-# be guessed: the labels are drawn one by one, so those of other symbols say nothing about it. After
-# n pairs a symbol is still new with probability (7/8)^n. So at the first symbol the best accuracy
-# is 50 %, after 15 pairs it is 93 %, and in general
+# be guessed: the labels are drawn one by one, so those of other symbols say nothing about it. So
+# before any example the best accuracy is 50 %. Each pair makes it less likely that the next symbol
+# is new.
 #
-# $$
-# A(n) = 1 - \tfrac12 \left(\tfrac78\right)^n
-# $$
+# **Your turn:** what is the best accuracy at the next symbol, after n pairs? (All 8 symbols are
+# equally likely each time. n is an array; the cell counts all texts for n = 0 to 4.)
+
+# %%
+from itertools import product
+
+from minigpt.learn import gap
+
+
+def your_accuracy(n):
+    return ...
+
+
+texts_of = [list(product(range(K), repeat=n + 1)) for n in range(5)]  # n symbols, and the next
+counted = [np.mean([1 if s[-1] in s[:-1] else 0.5 for s in texts]) for texts in texts_of]
+gap.judge(your_accuracy, np.arange(5), expected=counted)
+
+# %% [markdown] tags=["answer"]
+# `1 - 0.5 * (7 / 8) ** n`: each pair leaves out the next symbol with probability 7/8, so it is
+# still new with probability (7/8)^n. Then half of the guesses are wrong.
+
+# %% [markdown]
+# After 15 pairs the best accuracy is $1 - \tfrac12 (\tfrac78)^{15}$ = 93 %.
 #
 # We train a GPT-2 with two layers on such documents, and two controls: one layer in place of two,
 # and two layers on documents that all have the *same* mapping. The loss counts the labels only
@@ -131,12 +151,12 @@ assert curves["one layer"].max() < 0.75, "this one layer does not"
 assert curves["trained on one mapping"].max() < 0.65, "and examples of another change nothing"
 
 # %% [markdown]
-# **That is in-context learning.** Training had its backward pass (that of GPT-2, lesson 16); the
-# prompt has none. No weight moves, and in this model accuracy rises with the number of examples
-# nearly as fast as is possible. The controls say what it needs. Trained on *one* mapping, a model
-# stores it in its weights, and does not learn from examples of another. And one layer in place of
-# two stays far below. (With four seeds each, three of four models with two layers found it, and
-# none of four with one: the next deeper part.)
+# **That is in-context learning.** In training, a backward pass and an update moved the weights (as
+# in lesson 16). While the model reads a prompt no weight moves, and still its accuracy rises with
+# the number of examples, nearly as fast as is possible. The controls say what it needs. Trained on
+# *one* mapping, a model stores it in its weights, and does not learn from examples of another. And
+# one layer in place of two stays far below. (With four seeds each, three of four models with two
+# layers found it, and none of four with one: the next deeper part.)
 
 # %% [markdown] tags=["deeper"]
 # ### More controls, and four seeds
@@ -170,10 +190,11 @@ assert sorted(highest["2 layers"])[1] > 0.85, "three of four with two layers hav
 # ## 3. How do two layers do it?
 #
 # At a symbol, the model must find the *label* after an earlier equal symbol. But attention compares
-# a query with a key (lesson 03), and the key at a label knows only the label and its position. So
-# the symbol must first be copied to the place of its label: that takes one attention. Then the
-# second can look for it. Does the model do this? We want to see its attention weights, and later to
-# *replace* them. No module of the library offers that, so `read` writes the forward pass once more.
+# a query with a key (lesson 03). In layer 1 the key at a label is made of the label and its
+# position alone, so the query cannot find out which symbol it belongs to. One way: layer 1 copies
+# each symbol to the place of its label, and layer 2 looks for it there. Does the model do this? We
+# want to see its attention weights, and later to *replace* them. No module of the library offers
+# that, so `read` writes the forward pass once more.
 
 # %%
 def read(tiny, ids, tables=(None, None)):
@@ -240,10 +261,11 @@ assert tried["all places equally"] < 0.7, "without the symbol, layer 2 finds not
 # %% [markdown] tags=["answer"]
 # The place before: 92 % again. All places equally: 55 %, nearly a coin.
 #
-# **The surprise of this lesson.** Training took 1,250 updates to find the attention of layer 1. Our
-# table is one line of code, and does as well. So layer 1 *copies* the token before, and layer 2
-# *finds* an equal symbol. The head of layer 2 is called an **induction head**. Olsson et al. 2022
-# (arXiv 2209.11895) find such heads in models of many sizes. (Ours is one model, seed 0.)
+# **The surprise of this lesson.** Training took 1,250 updates to find the attention of layer 1. In
+# the trained model our table, one line of code, does as well. So all that layer 2 needs is that
+# layer 1 *copies* the token before; layer 2 *finds* an equal symbol. The head of layer 2 is called
+# an **induction head**. Olsson et al. 2022 (arXiv 2209.11895) find such heads in models of many
+# sizes. (Ours is one model, seed 0.)
 
 # %% [markdown] tags=["deeper"]
 # ### And layer 2?
@@ -397,10 +419,10 @@ for pair, ours, theirs in zip(pairs, by_hand, scoring.continuations(model, text,
 assert by_hand[0].sum() > by_hand[1].sum(), "the right ending is likelier"
 
 # %% [markdown]
-# There is no backward pass here, because nothing is trained for the tests. GPT-2's
-# argument (section 2): the loss of a task is a part of the language model's loss on the same text,
-# the part at the positions of the output. A model that is perfect at all positions is perfect at
-# these. No model is perfect, so this has to be measured.
+# There is no backward pass here, because nothing is trained for the tests. GPT-2's argument
+# (section 2): the loss of a task is a part of the language model's loss on the same text, the part
+# at the positions of the output. A model that is perfect at all positions is perfect at these. No
+# model is perfect, so this has to be measured.
 #
 # **A first measurement.** For each unread story we draw a wrong ending from another story of the
 # same plot. Is it really wrong? The story world knows. A story is a list of *events* (who does what
@@ -469,13 +491,13 @@ assert names_right > 0.6, "and the trick is better than a coin"
 # %% [markdown]
 # No one has taught the model what an ending is. Near 50 %, a hundred items give an error of
 # ten points. The last row is a cheap trick: count the names in an ending that are not in the
-# story. It comes so far because our wrong endings are from other stories.
+# story. It can only work because our wrong endings are from other stories.
 
 # %% [markdown] tags=["deeper"]
 # ## 5. Sum or mean? What the length of an answer does
 #
-# The sum of log-probabilities has a leaning. Each token adds a number that is at most 0, so a
-# longer answer is never likelier than its own beginning:
+# The sum of log-probabilities prefers short answers. Each token adds a number that is at most 0, so
+# a longer answer is never likelier than its own beginning:
 #
 # $$
 # S_{N+1} = S_N + \log p_{N+1} \;\le\; S_N
@@ -492,8 +514,8 @@ assert names_right > 0.6, "and the trick is better than a coin"
 # So the mean *rises* with every token that is likelier than the mean so far. An answer can gain by
 # words that say nothing.
 #
-# If the evidence is clear, a leaning should matter little. So we need a second model, which knows
-# little: a GPT-2 with two layers of width 64, trained for 200 updates.
+# If the evidence is clear, such a preference should matter little. So we need a second model, which
+# knows little: a GPT-2 with two layers of width 64, trained for 200 updates.
 
 # %%
 def little_model(updates=200, length=128, rows=8):
@@ -600,12 +622,12 @@ print(f"reference model, 8 likely tokens after the wrong ending: {knowing['mean'
 assert knowing["mean"] > 0.9, "clear evidence is not moved by eight tokens"
 
 # %% [markdown]
-# **A surprise.** The sum likes short answers. The mean was brought
-# in as the cure, and it has a leaning of its own: with eight likely tokens more, the wrong ending
-# wins five times out of six, and the right one nearly always. The control, random tokens, shows
-# what the mean likes: not length, but tokens that are easier than the answer's average. Sum and
-# mean fail in opposite directions. With clear evidence they did not fail: the reference model
-# still finds the right ending.
+# **A surprise.** The sum likes short answers. The mean was brought in as the cure, and it has a
+# preference of its own: with eight likely tokens more, the wrong ending wins five times out of six,
+# and the right one nearly always. The control, random tokens, shows what the mean likes: not
+# length, but tokens that are easier than the answer's average. Sum and mean fail in opposite
+# directions. With clear evidence they did not fail: the reference model still finds the right
+# ending.
 
 # %% [markdown] tags=["deeper"]
 # ## 6. Perplexity: who counted, and where did the window begin?
@@ -796,10 +818,10 @@ assert careless == 1, "argmax takes the first of equal scores, which is the righ
 assert careful == 0.5, "shared points are fair"
 
 # %% [markdown]
-# **Another surprise.** All 273 records of that file name the right candidate first (we
-# counted them in the copy of Kocijan et al., arXiv 1905.06290), and argmax takes the first of
-# equal scores. Only a model that knows nothing shows the mistake. So give every new test to such a
-# model: **if it scores above chance, the test is broken.**
+# **Another surprise.** All 273 records of that file name the right candidate first (we counted them
+# in the copy of Kocijan et al., arXiv 1905.06290), and argmax takes the first of equal scores.
+# Where scores differ, nothing is wrong, so a real model does not show the mistake. So give every
+# new test to such a model: **if it scores above chance, the test is broken.**
 
 # %% [markdown] tags=["deeper"]
 # ## 8. Real prompts
@@ -827,8 +849,9 @@ few_shot = [report(f"{n_shown} shown", shown_in_stories(n_shown)) for n_shown in
 assert max(few_shot) < 0.75, "far from 100 %"
 
 # %% [markdown]
-# Hardly: each answer stands there, and it is near a coin. (With four names and two things in all
-# prompts: 47 % after 2, 77 % after 4.) Our tiny model was *trained* on documents that need it.
+# Hardly: each answer stands there, and it is near a coin. (When we took the same four names and two
+# things in all prompts, it was 47 % after 2 and 77 % after 4. So the number depends on the words.)
+# Our tiny model was *trained* on documents that need it.
 #
 # **In large models** the documents are not made for this purpose. GPT-3 has 175 billion
 # parameters. On TriviaQA, questions of general knowledge, it has 64.3 % zero-shot, 68.0 % one-shot
@@ -909,8 +932,8 @@ assert tasks_as_text.winograd(knows_nothing, text, masked).measures[1].value == 
 #   liked, 8 million documents in 40 GB after cleaning. Wikipedia is left out, because so many tests
 #   are made of it (section 2.1).
 # - **Not all of it can be reproduced.** OpenAI scored LAMBADA by the last *token* of the passage;
-#   by the last word, as the name of the task says, others measured 32.6 % and a perplexity of 40.06
-#   for the 117M model on OpenAI's file. The scripts that undid the benchmarks' word splitting
+#   by the whole last word, EleutherAI's evaluation harness has 32.6 % and a perplexity of 40.06 for
+#   the 117M model on OpenAI's file. The scripts that undid the benchmarks' word splitting
 #   (` @-@ `, ` , `) and the list of stop words were never published, nor the stride.
 
 # %% [markdown]
@@ -931,9 +954,9 @@ assert tasks_as_text.winograd(knows_nothing, text, masked).measures[1].value == 
 # 3. With pencil: an answer has c tokens that choose something and cost a nats each; its other
 #    tokens cost almost nothing. What are sum and mean for N tokens (section 5)? Which of two
 #    answers with the same c does each prefer?
-# 4. Give the reference model of section 4 solved examples. For instance, after
-#    `"The red ball!" said Tom. "It is a ball."` comes `"The blue kite!" said Tom. "It is a`: is
-#    *kite* likelier than *ball*, after 0, 2 and 4 examples? Is that in-context learning?
+# 4. Give the reference model of section 4 solved examples. For instance, after `"The red ball!"
+#    said Tom. "It is a ball."` comes `"The blue kite!" said Tom. "It is a`: is *kite* likelier than
+#    *ball*, after 0, 2 and 4 examples? Is that in-context learning?
 # 5. Change `documents`: in a tenth of the pairs the label is the wrong one. What is the best
 #    possible curve now, and does the model reach it?
 
