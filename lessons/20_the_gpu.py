@@ -19,7 +19,7 @@
 # ## 1. Why: would a faster GPU help?
 #
 # Your model trains slowly. Should you rent a GPU that computes twice as fast? For a small model of
-# this lesson the answer is: its step would not become shorter at all.
+# this lesson our count says: its step would not become shorter at all.
 #
 # A GPU (graphics processing unit) has thousands of small arithmetic units, called *cores*, and its
 # own memory. Our program runs on the processor (CPU). It gives work to the GPU by **kernel
@@ -64,17 +64,39 @@ share = three_times["arithmetic: 2 operations for each"] / np.max([*three_times.
 assert share.max() < 0.01, "arithmetic: below 1 % of the longest time"
 
 # %% [markdown]
-# Read the upper edge. Up to some 270,000 numbers the launches decide, and then memory does. The
-# arithmetic never does: it takes less than 1 % of the longest time. Sections 2 and 3 are about
-# launches, section 4 is about memory.
+# At each size the highest line decides. Up to some 270,000 numbers it is launching, then memory.
+# The arithmetic never does: it takes less than 1 % of the longest time.
 
 # %% [markdown]
 # ## 2. The queue
 #
 # A launch does not wait until its kernel has run. It puts the kernel into a **queue**, and our
 # program goes on. The GPU takes kernels from the queue, one after the other. So a kernel starts
-# when it has been launched *and* the kernel before it has ended. Here are eight kernels of 12
-# microseconds, and eight of 2:
+# when it has been launched *and* the kernel before it has ended.
+#
+# **Your turn:** n launches follow each other, and each takes `launch` µs. Each kernel takes
+# `kernel` µs (an array of three cases, so use `np.maximum` and not `max`). When does the last
+# kernel end? Begin with two launches.
+
+# %%
+from minigpt.learn import gap
+
+
+def your_end(n, kernel, launch):
+    return ...
+
+
+CASES, ended = np.array([12, 2, 5]), np.zeros(3)
+for number in range(8):  # kernel by kernel
+    ended = np.maximum(ended, 5 * (number + 1)) + CASES
+gap.judge(your_end, 8, CASES, 5, expected=ended)
+
+# %% [markdown] tags=["answer"]
+# `launch + kernel + (n - 1) * np.maximum(launch, kernel)`: the first launch and the last kernel are
+# alone. Between them the longer of the two sets the pace.
+
+# %% [markdown]
+# Here are eight kernels of 12 microseconds, and eight of 2:
 
 # %%
 figure, panels = plot.plt.subplots(2, 1, figsize=(8.5, 4.6), sharex=True)
@@ -253,8 +275,9 @@ assert len(in_x) == 10 and abs(sum(in_x) - 12) < 0.1, "ten launches, twelve time
 
 # %% [markdown]
 # Now a whole training step of nano, a GPT-2 with 4 layers of width 128, on 12 texts of 64 tokens:
-# forward, backward, clipping and AdamW, by the reference operations. Which part will make most of
-# the launches? And which of the three times is the longest on a T4?
+# forward, backward, clipping and AdamW, by the reference operations.
+#
+# **Guess:** which of its three times is the longest on a T4: launching, memory or arithmetic?
 
 # %%
 from minigpt.learn.counting import launches_of_a_step
@@ -272,12 +295,16 @@ print(f"memory {1e3 * of_memory:.1f} ms, arithmetic {1e3 * of_arithmetic:.1f} ms
 assert 0.4 < nano_step.adamw / sum(nano_step) < 0.6, "AdamW makes half of them"
 assert of_launches > 2 * max(of_memory, of_arithmetic), "the launches take longest"
 
+# %% [markdown] tags=["answer"]
+# Launching: more than twice as long as each of the others. Most guess arithmetic, for which faster
+# GPUs are made.
+
 # %% [markdown]
-# AdamW is a few lines of arithmetic, and half of all launches: each tensor needs a dozen, also a
-# bias of 128 numbers. And the launches take longer than all the rest. So for nano **the speed of
-# the GPU does not matter**: on this count, with the same program making the launches, a T4 and an
-# infinitely fast GPU take the same time. There are two ways out: more work in each launch (a larger
-# batch, a larger model), or fewer launches. One kernel in place of several is called **fusing**.
+# AdamW is a few lines of arithmetic, and half of all launches: it needs a dozen for each tensor,
+# even for a bias of 128 numbers. So for nano **the speed of the GPU does not matter**: on this
+# count, with the same program making the launches, a T4 and an infinitely fast GPU take the same
+# time. There are two ways out: more work in each launch (a larger batch, a larger model), or fewer
+# launches. One kernel in place of several is called **fusing**.
 
 # %% [markdown] tags=["deeper"]
 # ### A larger model
@@ -366,30 +393,32 @@ def least_seconds(launches):
     return sum(max(one.nbytes / T4_MEMORY, one.work / T4_RATE) for one in launches)
 
 
-def draw_roofline(axes):
-    """The roof of a T4, and a point for each operation of the block."""
-    reach = np.geomspace(0.05, 1000, 300)
-    axes.loglog(reach, np.minimum(T4_RATE, T4_MEMORY * reach) / 1e9, color="0.3")
-    for name, launches in BLOCK.items():
-        moved, work = moved_and_work(launches)
-        axes.plot(work / moved, work / least_seconds(launches) / 1e9, "o", label=name)
-    axes.set(xlabel="intensity: operations per byte", ylabel="billion operations per second")
+RIDGE = T4_RATE / T4_MEMORY
+INTENSITIES, RATES = {}, {}  # of each operation: per byte; billions a second
+for name, launches in BLOCK.items():
+    moved, work = moved_and_work(launches)
+    INTENSITIES[name], RATES[name] = work / moved, work / least_seconds(launches) / 1e9
+print("operations per byte:", ", ".join(f"{name} {n:.1f}" for name, n in INTENSITIES.items()))
+assert INTENSITIES["4 linear"] > RIDGE > INTENSITIES["attention"], "only the linear maps reach it"
 
-
+# %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(8.5, 4.6))
-draw_roofline(axes)
+reach = np.geomspace(0.05, 1000, 300)
+axes.loglog(reach, np.minimum(T4_RATE, T4_MEMORY * reach) / 1e9, color="0.3")
+for name in BLOCK:
+    axes.plot(INTENSITIES[name], RATES[name], "o", label=name)
+axes.set(xlabel="intensity: operations per byte", ylabel="billion operations per second")
 axes.set(title="A block of GPT-2 small under the roofline of a T4 (computed)")
 axes.legend()
 plot.save(figure, "20_roofline.png")
-print("the slope is memory, the flat part is arithmetic")
 
 # %% [markdown]
-# Only the linear maps reach the flat part. Products of matrices (the linear maps, and two in
-# attention) have nearly all of the arithmetic, so we might think that the other launches do not
-# matter. How much of the *time* do they take?
+# The slope is memory, the flat part arithmetic; only the linear maps reach it. Products of matrices
+# (the linear maps, and two in attention) have nearly all of the arithmetic.
+#
+# **Guess:** the other launches have less than 1 % of the arithmetic. How much of the *time*?
 
 # %%
-RIDGE = T4_RATE / T4_MEMORY
 everything = [one for launches in BLOCK.values() for one in launches]
 by_memory = [one for one in everything if one.work / one.nbytes < RIDGE]
 of_work = moved_and_work(by_memory)[1] / moved_and_work(everything)[1]
@@ -399,10 +428,12 @@ print(f"{of_work:.1%} of the arithmetic, {of_time:.0%} of the time")
 assert of_work < 0.02 and of_time > 0.5, "hardly any arithmetic, more than half of the time"
 assert {one.name for one in everything if one not in by_memory} == {"matmul"}, "only products"
 
+# %% [markdown] tags=["answer"]
+# **60 %** (computed for the reference, at published float32 peaks, with nothing in a cache). Most
+# count the arithmetic, and guess a few percent. But these launches wait for memory.
+
 # %% [markdown]
-# Only products of matrices reach the ridge. **Everything else is 1 % of the arithmetic, and 60 % of
-# the time** (computed for the reference, at published float32 peaks, with nothing in a cache).
-# Cores that are twice as fast would not help these launches.
+# Only products of matrices reach the ridge. Cores that are twice as fast would not help the others.
 #
 # What helps? Fewer bytes. The ten launches of LayerNorm move 12 times the bytes of x (section 3):
 # each reads an array that the launch before it has written. One kernel could read x once and write
@@ -488,10 +519,10 @@ for name, (_, _, memory, _, threads) in DEVICES.items():
 # %% [markdown] tags=["deeper"]
 # ## 6. Fusing: fewer passes over memory
 #
-# Fewer passes are not special to GPUs. The library's fast LayerNorm takes x in pieces
-# that fit into the processor's cache. We measure both with one thread, on 25 MB of x, and on 64
-# rows, which are so few that the reference, too, finds them in the cache. `tracemalloc` counts the
-# memory of new arrays.
+# Fewer passes are not special to GPUs. The library's fast LayerNorm takes x in pieces that fit into
+# the processor's cache. We measure both with one thread, on 25 MB of x, and on 64 rows, which are
+# so few that the reference, too, finds them in the cache. `tracemalloc` counts the memory of new
+# arrays.
 
 # %%
 import tracemalloc
@@ -595,9 +626,11 @@ assert 0.03 < intensities["2 layernorm"] / RIDGE < 0.04, "LayerNorm: at most 4 %
 
 # %% tags=["hide-input"]
 figure, axes = plot.plt.subplots(figsize=(9, 5.6))
-draw_roofline(axes)
+axes.loglog(reach, np.minimum(T4_RATE, T4_MEMORY * reach) / 1e9, color="0.3")
+for name in BLOCK:
+    axes.plot(INTENSITIES[name], RATES[name], "o", label=name)
+axes.set(xlabel="intensity: operations per byte", ylabel="billion operations per second")
 _, _, h100_memory, h100_rate, _ = DEVICES["H100 SXM"]
-reach = np.geomspace(0.05, 1000, 300)
 axes.loglog(reach, np.minimum(h100_rate, h100_memory * reach) / 1e9, color="0.65", linewidth=2)
 for name, rate, color in (("T4", T4_RATE, "0.3"), ("H100 SXM", h100_rate, "0.65")):
     axes.text(950, rate / 0.9e9, name, ha="right", va="bottom", color=color)
