@@ -95,8 +95,9 @@ assert "out of bounds" in found or found == "not checked", "the mistake is found
 # \frac{d\,out}{dz} = s + z\, s\,(1 - s)\, c\,(1 + 3 a z^2).
 # $$
 #
-# As a kernel, this has again one thread for each number. It computes s again. That is a few
-# operations. To read s from memory would take four bytes, and in that time a T4 could do 100.
+# As a kernel, this has again one thread for each number. It computes s again, with some ten
+# operations. To keep s and to read it would move four more bytes, and while four bytes come, a T4
+# could do 100 operations (lesson 20).
 
 # %%
 GELU_BACKWARD = """
@@ -162,6 +163,8 @@ assert all(result.error < 1e-8 for result in by_lines), "each line is right"
 # instruction is fetched together, and memory delivers pieces of 32 bytes, that is 8 float32. The
 # picture shows an array with rows of 32 numbers: dark is what the 32 lanes read in one instruction,
 # light is what is fetched with it.
+#
+# **Guess:** how many times as many bytes are fetched where each thread has a row of its own?
 
 # %%
 LANES = np.arange(32)
@@ -185,11 +188,14 @@ plot.save(figure, "21_coalesced.png")
 print("pieces for each instruction:", [len(pieces(places)) for _, places in shown])
 assert len(pieces(32 * LANES)) == 8 * len(pieces(LANES)), "eight times as many bytes are moved"
 
+# %% [markdown] tags=["answer"]
+# **The same numbers, and eight times the bytes.** Most guess that it makes no difference: nothing
+# in the code of the slow kernel looks wrong.
+
 # %% [markdown]
-# **The same numbers, and eight times the bytes.** If each lane reads a number of a row of its own,
-# 32 pieces come, and 4 bytes of each are used. If 32 lanes read 32 neighbours, 4 pieces come, and
-# all bytes are used. Such reads are called **coalesced**. Nothing in the code of the slow kernel
-# looks wrong.
+# If each lane reads a number of a row of its own, 32 pieces come, and 4 bytes of each are used. If
+# 32 lanes read 32 neighbours, 4 pieces come, and all bytes are used. Such reads are called
+# **coalesced**.
 
 # %% [markdown] tags=["deeper"]
 # ### The kernel with a thread for each row
@@ -234,8 +240,29 @@ if kernel.ran(BY_ROW, "by_row", 2, 32, by_row, rows_in, g_in, b_in, 40, 70):
 #
 # In the first step lanes that are 16 apart exchange their numbers in pairs, and both add; then
 # lanes that are 8, 4, 2 and 1 apart. The other lane of a pair is `lane ^ apart`: that flips one bit
-# of the lane's number (5 ^ 4 = 1, and 1 ^ 4 = 5). Here with 8 lanes and 3 steps. An arrow is what
-# comes from the other lane; each lane also keeps its own number:
+# of the lane's number (5 ^ 4 = 1, and 1 ^ 4 = 5).
+#
+# **Your turn:** write one step for 8 lanes at once. `state[i]` is the number of lane i, and `lane`
+# is the array 0 to 7.
+
+# %%
+from minigpt.learn import gap
+
+
+def your_step(state, lane, apart):
+    return ...
+
+
+eight = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+in_pairs = np.tile(eight[:4] + eight[4:], 2)  # lanes 0 and 4, 1 and 5, 2 and 6, 3 and 7
+gap.judge(your_step, eight, np.arange(8), 4, expected=in_pairs)
+
+# %% [markdown] tags=["answer"]
+# `state + state[lane ^ apart]`: its own number, and that of the other lane of its pair.
+
+# %% [markdown]
+# Here are all three steps. An arrow is what comes from the other lane; each lane also keeps its own
+# number:
 
 # %%
 state = np.array([3, 1, 4, 1, 5, 9, 2, 6])
@@ -256,9 +283,9 @@ assert (state == 31).all(), "every lane has the sum"
 
 # %% [markdown]
 # In C a shuffle is `__shfl_xor_sync`. Its first argument has a bit for each lane that takes part:
-# these lanes wait for each other there. `__device__` marks a function that kernels
-# call. Blocks have 32 x 4 threads here: `threadIdx.x` is the lane, and `threadIdx.y` says which of
-# the block's four warps. Ten such blocks have 10 x 4 = 40 warps, one for each of our 40 rows.
+# these lanes wait for each other there. `__device__` marks a function that kernels call. Blocks
+# have 32 x 4 threads here: `threadIdx.x` is the lane, and `threadIdx.y` says which of the block's
+# four warps. Ten such blocks have 10 x 4 = 40 warps, one for each of our 40 rows.
 
 # %%
 WARP_SUM = """
@@ -475,9 +502,9 @@ assert less[1] > 5 and less[0] > 2, "stripes round less, above all where the sum
 # ### Rung 2: tiles in shared memory
 #
 # **Shared memory** is a small memory inside the multiprocessor that the threads of a block share. A
-# block of 32 x 32 threads computes 32 x 32 numbers of c, a *tile*. It goes along k
-# in steps of 32. In each step its threads together copy a tile of a and a tile of b to shared
-# memory, and then use them:
+# block of 32 x 32 threads computes 32 x 32 numbers of c, a *tile*. It goes along k in steps of 32.
+# In each step its threads together copy a tile of a and a tile of b to shared memory, and then use
+# them:
 #
 #     # minigpt/ops/cuda/ladder/product_2_tile.cu
 #     a_tile[y][x] = a_is_there ? a[(long long)row * inner + first + x] : 0;
@@ -611,10 +638,10 @@ for columns_of_half, half in (("0 to 7", slice(0, 4)), ("8 to 15", slice(4, 8)))
     assert same, "a lane holds c as it holds each half of a"
 
 # %% [markdown]
-# So all 32 lanes must arrive at an `mma`. And a lane holds a c as it holds one half of an a: two
-# results of `mma`, side by side, can be the factor a of the next one. The last rungs of attention
-# use this: the probabilities go from the first product to the second, and no number moves to
-# another lane.
+# So all 32 lanes must arrive at an `mma`. And c is distributed over the lanes as one half of a is.
+# So two results c, side by side, are already the registers of a factor a for the next `mma`. The
+# last rungs of attention use this: the probabilities go from the first product to the second, and
+# no number moves to another lane.
 
 # %% [markdown]
 # ### What the counts predict
@@ -705,22 +732,23 @@ if kernel.ran(library, "layernorm_forward", 5, (32, 8), *given):
     assert np.allclose(by_library, by_warp, atol=1e-6), "the same LayerNorm"
 
 # %% [markdown]
-# The source also says `__launch_bounds__(WARPS * WARP, SMALL ? 3 : 2)`. A T4 has 40
-# multiprocessors, parts with 65,536 registers each (NVIDIA's guide, table of compute capabilities).
-# Why three blocks? The more threads there are, the more loads are on their way at the same time
-# (Little's law again). The most that a multiprocessor of a T4 takes are 1,024 threads; three blocks
-# of 256 are 768. Then a thread may use 65,536 / 768 = 85 registers. Four blocks would leave it 64,
-# too few beside the 24 of its part of a row. `SMALL` is true where that part needs at most 24
-# registers, as for 768 numbers; for longer rows two blocks must do.
+# The source also says `__launch_bounds__(WARPS * WARP, SMALL ? 3 : 2)`: at least three blocks, or
+# two, must fit into a multiprocessor at once. A T4 has 40 multiprocessors, with 65,536 registers
+# each (NVIDIA's guide, table of compute capabilities). Why three blocks? The more threads there
+# are, the more loads are on their way at the same time (Little's law again). Three blocks of 256
+# are 768 threads, of the 1,024 that a multiprocessor of a T4 can hold. Then a thread may use 65,536
+# / 768 = 85 registers. Four blocks would leave it 64, too few beside the 24 of its part of a row.
+# `SMALL` is true where that part needs at most 24 registers, as for 768 numbers; for longer rows
+# two blocks must do.
 #
 # ### Attention (lesson 18)
 #
-# A block of 8 x 8 threads owns 32 queries of a head and meets keys in
-# tiles of 32. Of these 32 x 32 scores each thread computes 4 x 4, as in rung 3. It reads eight
-# numbers from shared memory, of four queries and four keys, and makes 16 multiply-adds: each number
-# that is read is used four times. This is the online softmax. r and c count the four queries and
-# the four keys of a thread; `largest` is m of lesson 18, and `sum` is z; `o[r]` is the thread's
-# part of a row of o. `row_max` and `row_sum` combine the values of the threads of a row:
+# A block of 8 x 8 threads owns 32 queries of a head and meets keys in tiles of 32. Of these 32 x 32
+# scores each thread computes 4 x 4, as in rung 3. It reads eight numbers from shared memory, of
+# four queries and four keys, and makes 16 multiply-adds: each number that is read is used four
+# times. This is the online softmax. r and c count the four queries and the four keys of a thread;
+# `largest` is m of lesson 18, and `sum` is z; `o[r]` is the thread's part of a row of o. `row_max`
+# and `row_sum` combine the values of the threads of a row:
 #
 #     # minigpt/ops/cuda/attention.cu
 #     new_largest = row_max(new_largest);
