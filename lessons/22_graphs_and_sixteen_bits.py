@@ -18,9 +18,10 @@
 # %% [markdown]
 # ## 1. Why: half the bytes, and a weight that never changes
 #
-# Most operations of a GPT wait for memory (lesson 20). Numbers of 16 bits in place of 32 are moved
-# in half the time. And *tensor cores*, units of a GPU that multiply matrices of short numbers, are
-# much faster: 989 trillion operations per second on an H100, where its float32 cores make 67.
+# By the count of lesson 20 most operations of a GPT wait for memory. Numbers of 16 bits in place of
+# 32 are moved in half the time. And *tensor cores*, units of a GPU that multiply matrices of short
+# numbers, are much faster: 989 trillion operations per second on an H100, where its float32 cores
+# make 67.
 #
 # What do we lose? A floating-point number is 1.*fraction* times a power of two. **bfloat16** has 7
 # bits of fraction. So from 1 to 2 its numbers are 1/128 apart, and from 1/2 to 1 they are 1/256
@@ -64,9 +65,30 @@ plot.save(figure, "22_near_one.png")
 # Lesson 17 read files of float16 and bfloat16. **tf32** lives only inside the tensor cores: the
 # arrays stay float32, and the factors of a product are rounded when they are read.
 #
-# bfloat16 is the upper half of a float32. So we round by its bits: to the nearest number, and of
-# two that are equally near to the one whose last bit is 0. (The code adds just under half a step,
-# and then cuts off the lower bits. Where the number must go up, the addition carries.)
+# **Your turn:** round the numbers x, all from 1 to 2, to the nearest number of bfloat16. There they
+# are the multiples of `step`, 1/128.
+
+# %%
+from minigpt.learn import gap
+
+
+def your_rounded(x, step):
+    return ...
+
+
+FROM_1_TO_2 = 1 + np.arange(129) / 128  # all of them
+tries = 1 + np.random.default_rng(1).random(20)
+nearest = np.abs(tries[:, None] - FROM_1_TO_2).argmin(axis=1)
+gap.judge(your_rounded, tries, 1 / 128, expected=FROM_1_TO_2[nearest])
+
+# %% [markdown] tags=["answer"]
+# `np.round(x / step) * step`: how many steps, to the nearest whole number, times the step.
+
+# %% [markdown]
+# Elsewhere the step is another one. But bfloat16 is the upper half of a float32, so we can round by
+# its bits, whatever the size: to the nearest number, and of two that are equally near to the one
+# whose last bit is 0. (The code adds just under half a step, and then cuts off the lower bits.
+# Where the number must go up, the addition carries.)
 
 # %%
 FRACTION = {"float32": 23, "tf32": 10, "bfloat16": 7}  # bits; all three have 8 bits of exponent
@@ -151,8 +173,10 @@ print("above 65,519 float16 has only infinity, and below 3e-8 only 0: both count
 # %% [markdown]
 # ## 3. What rounding costs in a sum
 #
-# Add 1 a thousand times, and round the sum each time. Then subtract 0.001 from 1 a thousand times.
-# What will bfloat16 give?
+# Start at 0, add 1 a thousand times, and round the sum each time. Then start at 1 and subtract
+# 0.001 a thousand times.
+#
+# **Guess:** where do the two end in bfloat16?
 
 # %%
 def repeat(kind, start, change, times=1000):
@@ -168,11 +192,15 @@ for kind in ("float32", "float16", "bfloat16"):
 assert repeat("bfloat16", 0, 1) == 256, "257 lies in the middle of 256 and 258"
 assert repeat("bfloat16", 1, -0.001) == 1, "0.999 lies nearer to 1 than to 1 - 1/256"
 
+# %% [markdown] tags=["answer"]
+# At 256 and at 1. Most guess near 1,000 and near 0: one rounding is off by at most 1/256 of a
+# number, and errors up and down might cancel. But 257 is rounded to 256, a thousand times.
+
 # %% [markdown]
-# The sum of ones ends at 256. One rounding makes a relative error of at most 1/256, and so it is
-# for a factor of a product. But a sum is rounded again and again, and where its terms are smaller
-# than half a step, *all* of them are lost. So the rule is: **16 bits for what is multiplied,
-# float32 for what is summed.** And a weight is the sum of all its updates.
+# A factor of a product is rounded once, with a relative error of at most 1/256. A sum is rounded
+# again and again, and where its terms are smaller than half a step, *all* of them are lost. So the
+# rule is: **16 bits for what is multiplied, float32 for what is summed.** And a weight is the sum
+# of all its updates.
 
 # %% [markdown] tags=["deeper"]
 # ### In a product of matrices
@@ -295,8 +323,10 @@ assert moved["rounded weights"] == 0 < moved["mixed precision"], "no weight move
 # ### Half a step, and noise
 #
 # Is the last update really smaller than half a step? `frexp` writes a weight as f 2^e with f from
-# 1/2 to 1. 8 digits of it stay, so the steps are 2^(e - 8). And how much of the factor between the
-# two losses belongs to these data? Without noise in y the loss can fall to 0.
+# 1/2 to 1. bfloat16 keeps 8 binary digits of f, so its steps are 2^(e - 8).
+#
+# And does the factor of hundreds between the two losses belong to these data? Without noise in y
+# the loss of mixed precision can fall to 0. So we add noise to y, and compare again.
 
 # %%
 _, before, update, _ = results["rounded weights"]
@@ -393,12 +423,12 @@ assert lost == {"plain": 3, "scaled": 0}, "scaling saves what float16 would lose
 # %% [markdown] tags=["deeper"]
 # ## 6. Recorded graphs: launches that repeat
 #
-# There is a second way to a shorter step. A training step of a small model waits for launches, not
-# for arithmetic (lesson 20). But every step makes the same launches: the same kernels, on arrays of
-# the same shapes. So a GPU can record the launches of one step as a list, and run the whole list by
-# a single launch. CUDA calls the list a **CUDA graph**. Here are 12 kernels of 2 microseconds each,
-# with launches of 5 microseconds. (We assume that the launch of the graph takes 5 microseconds
-# too.)
+# Numbers of 16 bits are one way to a shorter step. Here is another. A training step of a small
+# model waits for launches, not for arithmetic (lesson 20). But every step makes the same launches:
+# the same kernels, on arrays of the same shapes. So a GPU can record the launches of one step as a
+# list, and run the whole list by a single launch. CUDA calls the list a **CUDA graph**. Here are 12
+# kernels of 2 microseconds each, with launches of 5 microseconds. (We assume that the launch of the
+# graph takes 5 microseconds too.)
 
 # %%
 from minigpt.learn.counting import LAUNCH
@@ -628,11 +658,12 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 #     # minigpt/jobs/pretrain/step.py
 #     SMALL = 1e13
 #
-# Where `--accumulate` cuts a step into several parts, one graph holds all of them. (Each part drops
-# other elements, and which ones is fixed in a recorded part: it could not serve for the next.) No
-# step is recorded where the number of targets changes from batch to batch: the loss divides by it,
-# and a graph stores numbers as values. A graph keeps its memory (rule 1). Where there is too little
-# of it, a warning says so, and the kernels are launched one by one.
+# Where `--accumulate` cuts a step into several parts, one graph holds all of them. (Each part of a
+# step has dropout keys of its own. A recorded part always reads the same places of the table of
+# keys, so it cannot be run for another part.) No step is recorded where the number of targets
+# changes from batch to batch: the loss divides by it, and a graph stores numbers as values. A graph
+# keeps its memory (rule 1). Where there is too little of it, a warning says so, and the kernels are
+# launched one by one.
 #
 # A model that writes at least 16 tokens after the first one is recorded too. For this every token
 # must be the same work: the past (lesson 17) has all its room from the start, and how much of it is
@@ -653,7 +684,7 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 tables = [ops.Key.of(0, step).table(NANO.n_layer + 1, 3) for step in (1, 2)]
 print(f"nano: {tables[0].size} keys for a step; other steps, other keys")
 assert (tables[0] != tables[1]).all(), "another step has other keys"
-# the key of place 1 in layer 4, looked up and computed (a layer has up to three places to drop at)
+# the key of place 1 in layer 4, looked up and computed (a layer drops at up to three places)
 by_table = ops.Key(tables[1]).fold(4, 1).seed_bits
 assert by_table == ops.Key.of(0, 2).fold(4, 1).bits, "the table gives the key of a dropout"
 
