@@ -23,6 +23,8 @@
 # gradient then the mean of the eight gradients?
 #
 # Four targets have the losses 2, 4, 6 and 8. Worker 0 has the first three, worker 1 the last one.
+#
+# **Guess:** each worker computes the mean of its own losses. What is the mean of these two means?
 
 # %%
 import numpy as np
@@ -46,6 +48,9 @@ mean_of_means = (four[:3].mean() + four[3:].mean()) / 2
 sum_of_parts = four[:3].sum() / 4 + four[3:].sum() / 4
 print(f"all: {four.mean()}; mean of means: {mean_of_means}; parts / 4, added: {sum_of_parts}")
 assert mean_of_means == 6 and sum_of_parts == four.mean() == 5, "divided by 4, the parts add up"
+
+# %% [markdown] tags=["answer"]
+# 6, and not the 5 that all four together have. Most expect 5: it would be 5 with two losses each.
 
 # %% [markdown]
 # The mean of two means is the mean *only if both parts have the same size*. Another rule always
@@ -103,7 +108,7 @@ def gradient(ids, targets, normalizer=None, key=None, dropout=0.0):
 
 
 def off(vector, right):
-    """The length of the difference, as a share of the right vector's length."""
+    """The length of the difference, divided by the length of the right vector."""
     return np.linalg.norm(vector - right) / np.linalg.norm(right)
 
 
@@ -215,14 +220,14 @@ assert both_zero > 0.01, "with shared masks the gradient is a different one"
 # ## 3. How much harm does a shared mask do?
 #
 # One may object: dropout is noise, and these are only other random masks. Each worker's masks are
-# as random as before, and the loss falls. The objection overlooks this: noise becomes smaller when
-# the gradients of many rows are added, but only if the rows' noise is *independent*.
+# as random as before, and the loss falls. The objection overlooks this: where the gradients of many
+# rows are added, the noise grows less than the sum, but only if the rows' noise is *independent*.
 #
 # For N workers, let sigma^2 be the variance of each gradient g_r over all masks: the mean of |g_r -
 # mean of g_r|^2. (g_r is a vector: this is the sum of the variances of its numbers.) Let rho be the
-# **correlation** of two workers' gradients: 0 if their noise is
-# independent, 1 if it is the same. As in (a + b)^2 = a^2 + b^2 + 2 a b, the variance of a sum has
-# mixed terms. If sigma is the same for all workers, and rho for all pairs (if not, take means):
+# **correlation** of two workers' gradients: 0 if their noise is independent, 1 if it is the same.
+# As in (a + b)^2 = a^2 + b^2 + 2 a b, the variance of a sum has mixed terms. We take sigma to be
+# the same for all workers, and rho for all pairs:
 #
 # $$
 # \mathrm{Var}\Big(\sum_{r} g_r\Big)
@@ -380,7 +385,30 @@ assert abs(clipped(part_0) + clipped(part_1))[0] < 0.05, "clipped first, one dir
 #     step 1: worker 0 sends its chunk 1, worker 1 its chunk 0; both are copied
 #                  11  22        11  22
 #
-# In each step worker r sends chunk r - step, modulo N. For four workers:
+# In step 0 worker r sends chunk r. In each later step it sends on the chunk that it has just
+# received from its left neighbour.
+#
+# **Your turn:** which chunk does worker r of N send in step `step`? (r and `step` are arrays.)
+
+# %%
+from minigpt.learn import gap
+
+
+def your_chunk(r, step, N):
+    return ...
+
+
+sent_on = [np.arange(4)]  # step 0: worker r sends chunk r
+for _ in range(5):
+    sent_on.append(np.roll(sent_on[-1], 1))  # what the left neighbour has sent a step before
+gap.judge(your_chunk, np.arange(4), np.arange(6)[:, None], 4, expected=np.array(sent_on))
+
+# %% [markdown] tags=["answer"]
+# `(r - step) % N`: with each step a chunk moves one worker to the right, so worker r sends a chunk
+# that began `step` workers to its left.
+
+# %% [markdown]
+# So worker r sends chunk r - step, modulo N. For four workers:
 #
 #               worker 0   worker 1   worker 2   worker 3
 #     step 0    chunk 0    chunk 1    chunk 2    chunk 3
@@ -491,9 +519,9 @@ plot.save(figure, "23_cables.png")
 # %% [markdown] tags=["deeper"]
 # ### The last bits
 #
-# In a third way every worker sends to every other, and each adds what arrives.
-# Then N-1 gradients come into each worker, and there is a trap: a sum of floats depends on the
-# order in which it is added.
+# In a third way every worker sends to every other, and each adds what arrives. Then N-1 gradients
+# come into each worker, and there is a trap: a sum of floats depends on the order in which it is
+# added.
 
 # %%
 a, b, c = np.random.default_rng(0).normal(size=(3, 100_000)).astype(np.float32)
@@ -676,9 +704,9 @@ assert of_three < 1e-10, "parts of unequal size are no difficulty"
 # c and u are taken from the run with one worker, s from the run with two, in which each worker
 # sends one gradient. So for two workers the formula predicts only that computing takes c / 2. (It
 # leaves out the latency of the 2(N-1) steps, which grows with N; for N = 2 it is a part of s.)
-# **Efficiency** is the speed divided by N times the speed of one worker. The
-# speeds below are measured here and now, on a machine that may have other work to do. So nothing
-# is asserted about them.
+# **Efficiency** is the speed divided by N times the speed of one worker. The speeds below are
+# measured here and now, on a machine that may have other work to do. So nothing is asserted about
+# them.
 
 # %%
 three_numbers = {}
