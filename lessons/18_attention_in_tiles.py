@@ -1,10 +1,10 @@
 # %% [markdown]
 # # Lesson 18: attention in tiles
 #
-# You will compute attention without ever holding its T x T table of shares. For this you will
-# build a softmax that starts before it has seen the whole row, called the *online softmax*, and a
-# backward pass that computes the shares again, one tile at a time, from a single number for each
-# row. You will measure the memory that this saves, and count what it costs.
+# You will compute attention without ever holding its T x T table of shares. For this you will build
+# the *online softmax*, which starts before it has seen the whole row. Your backward pass computes
+# the shares again, one tile at a time, from a single number for each row. You will measure the
+# memory that this saves, and count what it costs.
 #
 # Reading: 25 minutes for the core, 50 minutes for all of it. Running: 3 to 8 seconds. Before it:
 # lessons 02 (log-sum-exp), 03 (attention) and 17 (the cache).
@@ -53,9 +53,9 @@ assert round(4 * HEADS * 1024**2 / MB) == 604, "604 MB for one text of 1,024 pos
 # %% [markdown]
 # One number for each row is what this lesson will keep instead of the table.
 #
-# But softmax divides by the sum of a whole row, and first subtracts the
-# largest score of the whole row (lesson 02). A tile knows only a part of the row. How can we begin
-# before we know the largest score?
+# But softmax divides by the sum of a whole row, and first subtracts the largest score of the whole
+# row (lesson 02). A tile knows only a part of the row. How can we begin before we know the largest
+# score?
 
 # %% [markdown]
 # ## 2. The online softmax: correct what was computed too early
