@@ -194,7 +194,8 @@ assert repeat("bfloat16", 1, -0.001) == 1, "0.999 lies nearer to 1 than to 1 - 1
 
 # %% [markdown] tags=["answer"]
 # At 256 and at 1. Most guess near 1,000 and near 0: one rounding is off by at most 1/256 of a
-# number, and errors up and down might cancel. But 257 is rounded to 256, a thousand times.
+# number, and errors up and down might cancel. But 256 + 1 is rounded to 256 each time, and 1 -
+# 0.001 to 1.
 
 # %% [markdown]
 # A factor of a product is rounded once, with a relative error of at most 1/256. A sum is rounded
@@ -276,7 +277,7 @@ assert growth["bfloat16", False] < 1.3 < growth["bfloat16", True], "rounded fact
 
 # %%
 def learn(way, steps=2000, rate=0.004, noise=0):
-    """The losses; of the last update: the weights before it, its parts, the weights after it."""
+    """The losses; of the last update: the weights before, what is subtracted, the weights after."""
     draw = np.random.default_rng(4)
     x = draw.standard_normal((128, 64), dtype=np.float32)
     y = x @ draw.standard_normal((64, 1), dtype=np.float32)
@@ -317,7 +318,7 @@ assert moved["rounded weights"] == 0 < moved["mixed precision"], "no weight move
 # The curve with rounded weights stops at a loss of 4, without any error message: each change is now
 # smaller than half a step of bfloat16, and no weight moves. The curve of mixed precision is that of
 # float32. The master weights are the only difference between the two, so they are the cause. That
-# is why a training "in bfloat16" keeps its weights in float32.
+# is why a training "in bfloat16" usually keeps its weights in float32.
 
 # %% [markdown] tags=["deeper"]
 # ### Half a step, and noise
@@ -362,34 +363,35 @@ print(f"{len(stream):,} letters, for example:", letters.decode(stream[:40]))
 
 # %%
 def learn_letters(way, seed, steps=300):
-    """The loss of held-out letters, with the weights that the forward pass uses."""
+    """The loss of held-out letters; all weights before the last update, and after it."""
     model = GPT2(LITTLE, seed=seed)
     parameters, optimizer = list(model.parameters()), AdamW(model.named_parameters())
     for step in range(steps):
         first = np.random.default_rng([seed, step]).integers(len(stream) - 1100, size=16)
         rows = stream[first[:, None] + np.arange(33)]
         masters = [parameter.data for parameter in parameters]
-        if way == "mixed precision":
-            for parameter in parameters:
-                parameter.data = rounded(parameter.data, "bfloat16")
+        for parameter in parameters if way == "mixed precision" else ():
+            parameter.data = rounded(parameter.data, "bfloat16")
         model.zero_grad()
-        _, cache = model.loss(rows[:, :-1], rows[:, 1:])
-        model.loss_backward(cache)
+        model.loss_backward(model.loss(rows[:, :-1], rows[:, 1:])[1])
         for parameter, master in zip(parameters, masters, strict=True):
             parameter.data = master
+        before = np.concatenate([parameter.data.ravel() for parameter in parameters])
         optimizer.step(1e-3)
         for parameter in parameters if way == "rounded weights" else ():
             parameter.data = rounded(parameter.data, "bfloat16")
-    for parameter in parameters if way != "float32" else ():
+    for parameter in parameters if way != "float32" else ():  # as the forward pass uses them
         parameter.data = rounded(parameter.data, "bfloat16")
-    return float(model.loss(held_out[:, :-1], held_out[:, 1:])[0])
+    after = np.concatenate([parameter.data.ravel() for parameter in parameters])
+    return float(model.loss(held_out[:, :-1], held_out[:, 1:])[0]), before, after
 
 
-print(f"float32, 30 updates: {learn_letters('float32', 0, steps=30):.2f}")
+print(f"float32, 30 updates: {learn_letters('float32', 0, steps=30)[0]:.2f}")
 
 # %%
 WAYS = ("float32", "mixed precision", "rounded weights")
-of_gpt = {way: [learn_letters(way, seed) for seed in (0, 1)] for way in WAYS}
+gpt_runs = {way: [learn_letters(way, seed) for seed in (0, 1)] for way in WAYS}
+of_gpt = {way: [loss for loss, _, _ in found] for way, found in gpt_runs.items()}
 print("held-out loss after 300 updates, two seeds")
 for way, found in of_gpt.items():
     print(f"{way:15} {found[0]:.3f} {found[1]:.3f}")
@@ -398,15 +400,32 @@ assert np.abs(worse["mixed precision"]).max() < 0.02, "mixed precision: as float
 assert worse["rounded weights"].min() > 0.03, "rounded weights: worse, with each seed"
 
 # %% [markdown]
-# Mixed precision is as good as float32. Rounded weights are worse, but this GPT still learns. A
-# guess at the reason: most of its weights are near 0, where the steps of bfloat16 are small.
+# Mixed precision is as good as float32. Rounded weights are worse, but this GPT still learns. Why
+# does it not stop, as the linear map did? Look at the last update: which weights did it move?
+
+# %%
+_, before, after = gpt_runs["rounded weights"][0]
+moved_of_size = []
+print("size of the weight   weights   moved by the last update")
+for low, high in ((0, 0.01), (0.01, 0.05), (0.05, 0.5), (0.5, 2)):
+    of_size = (np.abs(before) >= low) & (np.abs(before) < high)
+    moved_of_size.append((after != before)[of_size].mean())
+    print(f"{low:5} to {high:<9} {of_size.mean():9.1%} {moved_of_size[-1]:12.0%}")
+assert moved_of_size[0] > 0.9 and moved_of_size[3] < 0.02, "small weights move, large ones do not"
+assert (before == 1).sum() == of_size.sum() == 5 * 32, "the gains of five LayerNorms: still 1"
+
+# %% [markdown]
+# Most weights of this GPT are near 0, where the steps of bfloat16 are small, so most of them still
+# move. The only ones above 0.5 are the 160 gains of LayerNorm (lesson 06). They start at 1, and
+# after 300 updates each is still exactly 1: section 1 has said why.
 
 # %% [markdown]
 # ## 5. float16 needs one thing more
 #
 # Gradients are often small, and below 3e-8 float16 knows only 0. The cure is to multiply the loss
 # by a large number before the backward pass, and to divide the gradients by it afterwards. This is
-# called **loss scaling**. bfloat16 has the range of float32 and needs none.
+# called **loss scaling**. (The number must not be too large: above 65,519 a scaled gradient would
+# be infinite.) bfloat16 has the range of float32 and needs none.
 
 # %%
 print("gradient      float16     float16, scaled   bfloat16")
@@ -587,8 +606,8 @@ assert trained["old key"][1] == B * C > trained["right graph"][1], "the same mas
 # 1. **Addresses stay.** The arrays of a graph have memory that is used for nothing else.
 # 2. **What changes lies in memory**, and is copied there before each replay: the batch, and the
 #    keys of the dropout.
-# 3. **The program reads no result on the way.** While a graph is recorded nothing is computed (the
-#    loss above was still `nan`), so `if loss > 10:` inside a step has no meaning.
+# 3. **The program reads no result on the way.** While a graph is recorded nothing is computed: the
+#    loss above was still `nan`. So `if loss > 10:` inside a step has no meaning.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. What a graph saves
@@ -660,8 +679,8 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 #
 # Where `--accumulate` cuts a step into several parts, one graph holds all of them. (Each part of a
 # step has dropout keys of its own. A recorded part always reads the same places of the table of
-# keys, so it cannot be run for another part.) No step is recorded where the number of targets
-# changes from batch to batch: the loss divides by it, and a graph stores numbers as values. A graph
+# keys, so it cannot be run for another part.) Where the number of targets changes from batch to
+# batch, no step is recorded. The loss divides by it, and a graph stores numbers as values. A graph
 # keeps its memory (rule 1). Where there is too little of it, a warning says so, and the kernels are
 # launched one by one.
 #
