@@ -2,9 +2,10 @@
 # # Lesson 19: tasks as text
 #
 # You will train a tiny model that learns a new task from the examples in its prompt, while all its
-# weights are fixed, and find the two attentions that do it. Then you will give a larger model tests
-# for which it was never trained. You will find what the length of an answer does to its score, that
-# a model which knows nothing can score 100 %, and that a perplexity means little without its unit.
+# weights are fixed. You will find the two attentions that do it. Then you will give a larger model
+# tests for which it was never trained. You will find what the length of an answer does to its
+# score. You will see that a model which knows nothing can score 100 %, and that a perplexity means
+# little without its unit.
 #
 # Reading: 25 minutes for the core, 95 minutes for all of it. Running: 60 to 180 seconds. Before it:
 # lessons 02 (cross-entropy), 03 (attention), 12 (sampling) and 16 (GPT-2). The core (sections 1 to
@@ -302,8 +303,8 @@ assert both_written["all places", "labels of its equals"] > 0.8, "and layer 2 al
 
 # %% [markdown]
 # Two tables that we have written suffice. (For symbols that are new, those of layer 2 keep the
-# model's own weights.) If layer 1 looks at all places equally, layer 2 does not find the labels,
-# unless we write their places into its table.
+# model's own weights.) If layer 1 looks at all places equally, layer 2 does not find the labels. If
+# we also write their places into the table of layer 2, the labels are found again.
 
 # %% [markdown] tags=["deeper"]
 # ## 4. A test without training: the log-probability of an answer
@@ -314,8 +315,8 @@ assert both_written["all places", "labels of its equals"] > 0.8, "and layer 2 al
 # GPT-2's paper wants a *competent generalist* in place of *narrow experts*. *Multitask learning*
 # trains one model on many tasks, but it would need hundreds of data sets (section 1). McCann et al.
 # (2018, arXiv 1806.08730) wrote ten tasks as text: (translate to french, english text, french
-# text). The GPT-2 paper *speculates*, in its own word, that a large enough model learns such tasks
-# from plain text, where people describe and show them, because that helps to predict it.
+# text). People describe and show such tasks in plain text. The GPT-2 paper *speculates*, in its own
+# word, that a large enough model learns them there, because that helps to predict the text.
 #
 # Our reference model (lesson 11) has read tens of thousands of stories of a small world. Here is a
 # story that it has not read, and two endings.
@@ -818,10 +819,10 @@ assert careless == 1, "argmax takes the first of equal scores, which is the righ
 assert careful == 0.5, "shared points are fair"
 
 # %% [markdown]
-# **Another surprise.** All 273 records of that file name the right candidate first (we counted them
-# in the copy of Kocijan et al., arXiv 1905.06290), and argmax takes the first of equal scores.
+# **Another surprise.** All 273 records of that file name the right candidate first. (We counted
+# them in the copy of Kocijan et al., arXiv 1905.06290.) And argmax takes the first of equal scores.
 # Where scores differ, nothing is wrong, so a real model does not show the mistake. So give every
-# new test to such a model: **if it scores above chance, the test is broken.**
+# new test to a model that knows nothing: **if it scores above chance, the test is broken.**
 
 # %% [markdown] tags=["deeper"]
 # ## 8. Real prompts
@@ -849,9 +850,9 @@ few_shot = [report(f"{n_shown} shown", shown_in_stories(n_shown)) for n_shown in
 assert max(few_shot) < 0.75, "far from 100 %"
 
 # %% [markdown]
-# Hardly: each answer stands there, and it is near a coin. (When we took the same four names and two
-# things in all prompts, it was 47 % after 2 and 77 % after 4. So the number depends on the words.)
-# Our tiny model was *trained* on documents that need it.
+# Hardly: each answer stands there, and it is near a coin. (We also took the same four names and two
+# things in all prompts, and tried six choices of them: 39 to 67 % after 2 examples, 49 to 68 %
+# after 4, 51 to 67 % after 16.) Our tiny model was *trained* on documents that need it.
 #
 # **In large models** the documents are not made for this purpose. GPT-3 has 175 billion
 # parameters. On TriviaQA, questions of general knowledge, it has 64.3 % zero-shot, 68.0 % one-shot
