@@ -437,7 +437,7 @@ assert {one.name for one in everything if one not in by_memory} == {"matmul"}, "
 #
 # What helps? Fewer bytes. The ten launches of LayerNorm move 12 times the bytes of x (section 3):
 # each reads an array that the launch before it has written. One kernel could read x once and write
-# its result once: 2 times. This is the better reason to fuse. Numbers that stay in the cores
+# its result once: 2 times. This is a second reason to fuse. Numbers that stay in the cores
 # between two operations need no trip to memory and back. Lesson 21 writes such a kernel.
 
 # %% [markdown] tags=["deeper"]

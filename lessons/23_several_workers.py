@@ -4,8 +4,8 @@
 # You will divide one batch among several workers and add their gradients. The sum will equal the
 # gradient of the whole batch, to the last digits. Then you will add vectors in a ring, in which no
 # worker sends more than two gradients, even if there are a thousand workers. The deeper parts show
-# three mistakes that the usual tests do not find, measure how much harm a shared dropout mask does,
-# and start real processes, whose speed three numbers explain.
+# three mistakes that the usual tests do not find. They measure how much harm a shared dropout mask
+# does, and start real processes, whose speed three numbers explain.
 #
 # Reading: 25 minutes for the core, 90 minutes for all of it. Running: 30 to 80 seconds. Before it:
 # lessons 07 (dropout and its keys), 11 (the training loop, `normalizer`) and 16 (GPT-2).
@@ -58,9 +58,10 @@ assert mean_of_means == 6 and sum_of_parts == four.mean() == 5, "divided by 4, t
 # only have to be added. The library calls this number `normalizer`. (Lesson 11 used it for a batch
 # that did not fit into memory.)
 #
-# Are the parts of a batch not always equal? Here each of two workers has two rows. A row is a
-# sentence of the story world, letter by letter. All rows are as long as the longest sentence. Where
-# a sentence has ended, the targets are -100, which means "not predicted".
+# One may think that equal parts are easy to have: give each worker as many rows. Here each of two
+# workers has two rows. A row is a sentence of the story world, letter by letter. All rows are as
+# long as the longest sentence. Where a sentence has ended, the targets are -100, which means "not
+# predicted".
 
 # %%
 from minigpt import data
@@ -468,8 +469,8 @@ for i, (action, chunks) in enumerate(stages):
 plot.save(d.figure, "23_ring.png")
 
 # %% [markdown]
-# Follow the first chunk of worker 0, 0001. Step 1 adds it to the first chunk of worker 1 (0011),
-# step 2 to that of worker 2 (0111), step 3 to that of worker 3 (1111). Then each 1111 moves on.
+# Follow the first chunk of worker 0, 0001. It is added to the first chunk of worker 1 (0011), this
+# sum to that of worker 2 (0111), and this to that of worker 3 (1111). Then each 1111 moves on.
 #
 # **The count.** There are 2(N-1) steps, and in each a worker sends a chunk of n/N numbers:
 #
