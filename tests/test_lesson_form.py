@@ -106,9 +106,6 @@ def test_a_deeper_part_is_a_whole_section(path):
                 assert not re.search(rf"^#{{1,{level}}} ", text, re.MULTILINE), f"the cell at line {found[number].line}"
 
 
-WITHOUT_A_GUESS = ("20", "21", "22", "23")
-
-
 @each_lesson
 def test_a_guess_is_one_question_and_its_answer_follows_the_code(path):
     """The last paragraph before a cell of code, one question in one or two lines; then the code, then the answer."""
@@ -123,11 +120,7 @@ def test_a_guess_is_one_question_and_its_answer_follows_the_code(path):
         assert last.startswith("**Guess:** ") and last.endswith("?") and last.count("?") == 1, where
         assert last.count("\n") <= 1 and found[number + 1].is_code, where
         assert not found[number + 2].is_code and not found[number + 2].level, where
-    if path.name[:2] not in WITHOUT_A_GUESS:
-        assert any("**Guess:**" in cell.source for cell in core(found))
-
-
-WITHOUT_A_GAP = ("18", "19", "20", "21", "22", "23")
+    assert any("**Guess:**" in cell.source for cell in core(found))
 
 
 @each_lesson
@@ -143,8 +136,7 @@ def test_a_gap_is_one_line_and_its_answer_follows(path):
         filled = found[number].filled(found[number + 1])
         compile(filled, where, "exec")
     assert sum("**Your turn:**" in cell.prose for cell in prose(path)) == len(gaps)
-    if path.name[:2] not in WITHOUT_A_GAP:
-        assert any(cell.has_gap for cell in core(found))
+    assert any(cell.has_gap for cell in core(found))
 
 
 @each_lesson
