@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
 
 
-LONG = 10  # seconds: a lesson that says it computes longer runs once for script, notebook and page, if it can
+LONG = 5  # seconds: a lesson that says it computes longer runs once for script, notebook and page, if it can
 
 
 class Run(NamedTuple):

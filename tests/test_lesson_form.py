@@ -245,7 +245,7 @@ def test_what_a_lesson_leaves_open_has_hints_and_an_answer(path):
 @pytest.mark.slow
 @each_lesson
 def test_a_lesson_is_a_notebook_whose_cells_show_something_and_can_run_again(path, tmp_path):
-    """Each cell has run, and a quick one twice more after the end, where a reader may go back."""
+    """Each cell has run, and a quick one once more after the end, where a reader may go back."""
     notebook = executed(path, tmp_path)
     pictures = 0
     for cell in notebook.cells:

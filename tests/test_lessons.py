@@ -65,7 +65,7 @@ def test_a_long_lesson_is_what_the_site_has_run(long_lesson, tmp_path, monkeypat
     done = run_once(long_lesson(stdout="done by the site\n"), tmp_path, None)
     assert (done.returncode, done.stdout, done.left) == (0, "done by the site\n", [])
     assert run_once(long_lesson(stderr="a.py:3: UserWarning: no\n"), tmp_path, None).returncode == 1
-    assert not is_of_site(long_lesson(least=9))
+    assert not is_of_site(long_lesson(least=4))
     path = long_lesson()
     monkeypatch.delenv("MINIGPT_SITE")
     assert not is_of_site(path)

@@ -211,7 +211,7 @@ class Runner:
         return before, quick
 
     def run_again(self, client: NotebookClient, path: Path, numbers: list[int]) -> None:
-        """Run these cells twice more, from the last to the first. What they showed at first stays.
+        """Run these cells once more, from the last to the first. What they showed at first stays.
 
         A gap is filled in with the answer below it, and must be judged right.
         """
@@ -222,8 +222,7 @@ class Runner:
         client.nb.cells.pop()
         for number in sorted({*numbers, *gaps}, reverse=True):
             shown = copy.deepcopy(client.nb.cells[number])
-            for _ in range(2):
-                self.run_cell(client, path, number, "when it runs again: ")
+            self.run_cell(client, path, number, "when it runs again: ")
             if number in gaps:
                 self.run_filled(client, path, number, found[number].filled(found[number + 1]))
             client.nb.cells[number] = shown
