@@ -244,7 +244,7 @@ def pronouns(model, examples):
     pairs = []
     for example in examples:
         one, two = (choice.split() for choice in example.choices)
-        same = 1
+        same = 1  # so many words at the end are the same in both choices
         while one[-same - 1] == two[-same - 1]:
             same += 1
         for words in (one, two):  # only the last `same` words, which both have, are judged
@@ -620,6 +620,7 @@ print(f"{'mean of 3 seeds':18} {'parameters':>11} {'loss':>7} {'own ending':>12}
 for name in MODELS:
     runs = [row for key, row in long_range.items() if key.rpartition(", ")[0] == name]
     bounds = list(runs[0]["recall"])
+    # run["recall"] has, for each distance, how many were right and how many there were
     recall[name] = np.array([[np.divide(*run["recall"][b]) for b in bounds] for run in runs])
     right_endings[name] = [run["endings"] for run in runs]
     loss = np.mean([run["loss"] for run in runs])

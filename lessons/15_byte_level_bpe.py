@@ -1,12 +1,11 @@
 # %% [markdown]
 # # Lesson 15: byte-level BPE, GPT-2's tokenizer
 #
-# You will build the tokenizer that can read every text: it starts from bytes instead of
-# characters, keeps the space in front of a word, and has a decoder that never fails. You will
-# measure how many tokens a Korean paragraph costs: three times as many with a vocabulary learnt
-# from English as with one learnt from a Korean story about the same things. You will see why. You
-# will measure what a space at the end of a prompt costs. And you will find tokens that are not
-# text.
+# You will build the tokenizer that can read every text: it starts from bytes instead of characters,
+# keeps the space in front of a word, and has a decoder that never fails. You will measure how many
+# tokens a Korean paragraph costs. With a vocabulary learnt from English it costs three times as
+# many as with one learnt from a Korean story about the same things. You will see why. You will
+# measure what a space at the end of a prompt costs. And you will find tokens that are not text.
 #
 # Reading: 25 minutes for the core, 75 minutes for all of it. Running: 6 to 20 seconds. Before it:
 # lesson 10, whose merging we use, and 11, whose model we use once.
@@ -137,8 +136,9 @@ for line in ("It's the 3rd dog!", "if x:\n    return", "고양이는 2마리."):
 # %% [markdown]
 # Nothing is thrown away, so the decoder has nothing to guess. Look at the second line of the
 # output. Behind `x:` come a line end and four spaces, then `return`. The part `\s+(?!\S)` may match
-# only white space that is *not* followed by a word. All five characters are followed by one, so it
-# leaves the last space out. That space begins the next piece, ` return`.
+# only white space that is *not* followed by a word. All five characters are followed by one. The
+# first four are not: a space follows them. So it takes four, and the last space begins the next
+# piece, ` return`.
 
 # %% [markdown]
 # **Step 2: write each byte as a visible character.** A vocabulary file has one merge on each line,
@@ -185,7 +185,7 @@ MANUAL = "\n".join(topics[name] for name in sorted(topics))
 
 
 def learn(text, n):
-    """The first n merges of a text, or all whose pair occurs at least twice."""
+    """At most n merges of a text: it stops where no pair occurs twice."""
     counts = Counter(map(spell, PATTERN.findall(text)))
     alphabet = list(CHARACTER_OF.values())
     return bpe.train(counts, n, suffix="", alphabet=alphabet, ties="tokenizers", progress=False)
@@ -305,11 +305,11 @@ assert cost_without > 1.2 * cost_by_pattern, "the optional space saves tokens"
 assert cost_at_spaces < cost_by_pattern, "the mixed tokens save some too"
 
 # %% [markdown]
-# One token in twenty is such a mixture. The pattern allows only the seven English endings. The
-# optional space saves a quarter of the tokens. The rule against mixtures saves none: with mixtures
-# *this* text is 1 % shorter. The paper calls mixtures "a sub-optimal allocation of limited
-# vocabulary slots and model capacity". We see no loss in slots. Capacity (a model must learn each
-# version of a word) was not measured here.
+# With cuts at spaces only, one token in twenty is such a mixture. The pattern allows only the seven
+# English endings. The optional space saves a quarter of the tokens. The rule against mixtures saves
+# none: with mixtures *this* text is 1 % shorter. The paper calls mixtures "a sub-optimal allocation
+# of limited vocabulary slots and model capacity". We see no loss in slots: as many tokens write a
+# shorter text. Capacity (a model must learn each version of a word) was not measured here.
 
 # %% [markdown]
 # ## 3. A space is part of the word
@@ -325,8 +325,8 @@ prompts = ("the return", "the return ", "the return value")
 for prompt in prompts:
     print(f"{prompt!r:19} {english.encode(prompt)}")
 good, with_space, whole_text = map(english.encode, prompts)
-assert whole_text[: len(good)] == good, "the ids of the first prompt begin those of the whole text"
-assert whole_text[: len(with_space)] != with_space, "those of the prompt with a space do not"
+assert whole_text[: len(good)] == good, "no space at the end: the whole text begins with these ids"
+assert whole_text[: len(with_space)] != with_space, "a space at the end: it does not"
 
 # %% [markdown]
 # After a separate space token a model has to continue with `value` without its space. In its
@@ -346,9 +346,10 @@ model, small = models.open_both(reference.folder())
 
 
 def surprisal(given, word):
+    """The nats of all tokens of a word after a given text."""
     given_ids, word_ids = [small.start_id, *small.encode(given)], small.encode(word)
     logits, _ = model.forward(np.array([given_ids + word_ids]), grad=False)
-    z = logits[0, len(given_ids) - 1 : -1].astype(float)
+    z = logits[0, len(given_ids) - 1 : -1].astype(float)  # position t predicts token t + 1
     log_p = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
     return -log_p[np.arange(len(word_ids)), word_ids].sum()
 
@@ -385,20 +386,23 @@ assert after_space_token > usual + 10, "and by far"
 # %% [markdown] tags=["deeper"]
 # ### After a space token
 #
-# In the ids of the manual, ` value` with its space is frequent. After a separate space token the
-# model would have to continue with `value` without a space. How often does that follow a space?
+# How rare is such a sequence in what this model learnt from? We count in 500 stories. In them `cat`
+# and the space before it are one token. A separate space token should come only where the space and
+# the word are *not* one token. Does `cat` ever follow it?
 
 # %%
 from itertools import pairwise
 
-manual_ids = english.encode(MANUAL)
-space = english.ids["Ġ"]
-after_space = Counter(right for left, right in pairwise(manual_ids) if left == space)
-print(f"[ value] stands {manual_ids.count(english.ids['Ġvalue'])} times in the manual;")
-print(f"of {after_space.total():,} tokens after a single space, "
-      f"{after_space[english.ids['value']]} are [value]")
-assert manual_ids.count(english.ids["Ġvalue"]) > 100, "with its space it is frequent"
-assert after_space[english.ids["value"]] == 0, "after a space token it never comes"
+in_stories = [[small.tokens[i] for i in small.encode(one)] for one in stories.documents(500)]
+frequency = Counter(token for tokens in in_stories for token in tokens)
+after_space = Counter(
+    right for tokens in in_stories for left, right in pairwise(tokens) if left == "Ġ"
+)
+print(f"of {frequency.total():,} tokens {frequency['Ġ']} are a separate space; after it come")
+print("  ", "  ".join(f"[{token}] {n}" for token, n in after_space.most_common(6)))
+print(f"[ cat] comes {frequency['Ġcat']} times; [cat] after a space {after_space['cat']}")
+assert frequency["Ġ"] < frequency.total() / 300, "a separate space is rare"
+assert frequency["Ġcat"] > 30 and after_space["cat"] == 0, "and never before such a word"
 
 # %% [markdown] tags=["deeper"]
 # ## 4. Hangul: what a syllable costs
@@ -414,15 +418,17 @@ assert after_space[english.ids["value"]] == 0, "after a space token it never com
 # All these numbers lie between U+0800 and U+FFFF. So **every syllable is three bytes**. The first
 # byte holds the upper 4 bits of the number, the second the next 6, the third the last 6.
 #
-# Can one see from the first two bytes which initial and which vowel a syllable has? Think of the
-# long list of syllables, from 가 to 힣, and of two ways to cut it into pieces:
+# Do the first two bytes say which initial and which vowel a syllable has? And the other way round:
+# do initial and vowel say what the first two bytes are? Think of the long list of syllables, from 가
+# to 힣, and of two ways to cut it into pieces:
 #
 # - A *row* is 64 neighbours with the same first two bytes. Their numbers differ only in the last 6
 #   bits. The first row begins at 가, because 0xAC00 is a multiple of 64.
 # - A *group* is the 28 neighbours with the same initial and the same vowel.
 #
-# If each group lay inside one row, its first two bytes would be known. Let us count the rows, the
-# groups, and the groups that are cut by the border between two rows.
+# The answer to the first question is yes if each row lies inside one group; to the second, if each
+# group lies inside one row. Let us count the rows, the groups, and the groups that are cut by the
+# border between two rows.
 
 # %%
 syllables = [chr(code) for code in range(0xAC00, 0xD7A4)]
@@ -441,17 +447,18 @@ assert len(first_pairs) == 175 < len(groups) == 399, "fewer pairs of bytes than 
 assert len(cut_groups) == 150, "150 of 399 groups have two first pairs"
 
 # %% [markdown]
-# One cannot: 175 rows are fewer than 399 groups, so some groups share the first two bytes. And 150
-# groups lie in two rows. Only all three bytes together say which letters a syllable has.
+# Twice no. 175 rows are fewer than 399 groups, so there are rows that hold several groups: their
+# first two bytes do not say which. And 150 groups lie in two rows. Only all three bytes together
+# say which letters a syllable has.
 #
 # The 150 can be found with a pencil. Number the syllables from 0, at 가. A row begins at each
 # multiple of 64, a group at each multiple of 28. From 1 to 11,171 there are 174 multiples of 64.
 # Every seventh of them is a multiple of 28 too, because 7 x 64 = 16 x 28. There, 24 times, a row
 # and a group begin together, and nothing is cut. At the other 150 a group is cut.
 #
-# The English manual does not contain the first bytes of syllables, so its merges join no bytes of a
-# syllable. Each syllable costs three tokens, and the space before a word one more. To compare, here
-# is a short Korean text to learn from, and a new paragraph to test.
+# The English manual has no Hangul, and its merges join no two bytes of any syllable (the next cell
+# tries all). So each syllable costs three tokens, and the space before a word one more. To compare,
+# here is a short Korean text to learn from, and a new paragraph to test.
 
 # %%
 STORY = """
@@ -476,7 +483,8 @@ NEW = (
 )
 OTHER = "서울 지하철은 오늘 아침 고장으로 늦게 출발했다. 회사원들은 버스를 타려고 긴 줄을 섰다."
 print(f"{len(STORY)} characters to learn from, {len(NEW)} to test; the test begins: {NEW[:27]}")
-assert not any(0xEA <= byte <= 0xED for byte in MANUAL.encode()), "no Hangul in the manual"
+assert not regex.search("[가-힣]", MANUAL), "no Hangul in the manual"
+assert all(len(english.encode(one)) == 3 for one in syllables), "three tokens for each syllable"
 
 # %% [markdown]
 # Four vocabularies: no merges at all; merges from the English manual; merges from the Korean story;
