@@ -79,11 +79,11 @@ assert files == ["config.json", "model.safetensors"], "a model is two files"
 # ## 2. The file, byte for byte
 #
 # The first eight bytes say how long the header is. The header is JSON text. For each name it gives
-# a type, a shape, and the places where the numbers begin and end. All the rest is numbers, one
-# tensor after the other, the low byte of each number first.
+# a type, a shape, and the places where the numbers begin and end, counted from the end of the
+# header. All the rest is numbers, one tensor after the other, the low byte of each number first.
 
 # %%
-KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # "<": the low byte first
 # NumPy has no bfloat16. We read these as whole numbers of 16 bits; below we say what they mean.
 
 
@@ -108,14 +108,14 @@ assert weights.keys() == named.keys(), "the names of the model's parameters"
 assert all(np.array_equal(weights[name], named[name]) for name in named), "and their numbers"
 
 # %% [markdown]
-# That is the whole format. Nothing in it can be *executed*, and this is its purpose. The older way,
-# Python's pickle, is a program that runs when you open the file.
+# That is the whole format. Nothing in it can be *executed*, and this is one of its purposes. The
+# older way, Python's pickle, is a program that runs when you open the file.
 #
 # **The surprise: 50 million bytes are the same triangle of ones, twelve times**, the red part of
-# the picture. The mask that hides the future (lesson 03) was registered as a buffer in the program
-# that converted the weights, and buffers are saved. It contains nothing that `np.tri(1024)` does
-# not give. In OpenAI's own release, the file of numbers has 497,759,232 bytes: 4 for each
-# parameter, and nothing else.
+# the picture. In the program that converted the weights, the mask that hides the future (lesson 03)
+# was a *buffer*: so PyTorch calls an array that is not trained, but is saved with the weights. It
+# contains nothing that `np.tri(1024)` does not give. In OpenAI's own release, the file of numbers
+# has 497,759,232 bytes: 4 for each parameter, and nothing else.
 
 # %% [markdown] tags=["deeper"]
 # ### Names, shapes, and every byte
@@ -231,9 +231,9 @@ assert all(np.array_equal(again[name], named[name]) for name in named), "the sam
 def meaning(bits, e_bits, f_bits):
     """Unsigned numbers -> what they mean as floating-point numbers, in float64"""
     bits = bits.astype(np.int32)
-    sign = np.where(bits >> (e_bits + f_bits), -1, 1)
-    e = (bits >> f_bits) & (2**e_bits - 1)
-    fraction = (bits & (2**f_bits - 1)) / 2**f_bits
+    sign = np.where(bits >> (e_bits + f_bits), -1, 1)  # the first bit
+    e = (bits >> f_bits) & (2**e_bits - 1)  # the bits in the middle
+    fraction = (bits & (2**f_bits - 1)) / 2**f_bits  # the last bits: f / 2^(bits of f)
     bias = 2 ** (e_bits - 1) - 1
     size = np.where(e == 0, np.ldexp(fraction, 1 - bias), np.ldexp(1 + fraction, e - bias))
     special = np.where(fraction == 0, np.inf, np.nan)
@@ -339,7 +339,7 @@ def gpt2(p, ids, heads=NH, causal=True):
         a = layernorm(p, f"h.{i}.ln_1", x)
         qkv = np.split(linear(p, f"h.{i}.attn.c_attn", a), 3, axis=-1)
         q, k, v = (split(part, heads) for part in qkv)
-        seen.append((k, v))
+        seen.append((k, v))  # for section 4
         x = x + linear(p, f"h.{i}.attn.c_proj", join(attend(q, k, v, causal)))
         m = layernorm(p, f"h.{i}.ln_2", x)
         x = x + linear(p, f"h.{i}.mlp.c_proj", gelu(linear(p, f"h.{i}.mlp.c_fc", m)))
@@ -477,11 +477,11 @@ del matrices, chosen
 #   So most of this time is the reading of weights. A token needs as many weights and one row of
 #   numbers, so we suppose the same of a token.
 # - *Eight rows.* There is eight times as much arithmetic, and as much reading. On our machine the
-#   two numbers now differ less, by a factor of 1.4 to 2.
+#   two numbers now differ less, by a factor of 1.4 to 2.2.
 #
-# Now compare the lines, in the column of other matrices. Eight rows take about twice as long as
-# one, not eight times as long: a matrix is read once for all eight. So it pays to write eight texts
-# at the same time.
+# Now compare the two lines in the column `another matrix each time`. Eight rows take about twice as
+# long as one, not eight times as long: a matrix is read once for all eight. So it pays to write
+# eight texts at the same time.
 #
 # How can the model write a token *without reading the prompt again*?
 
@@ -517,8 +517,8 @@ for name, old, new in zip(("out", "keys", "values"), six, seven, strict=True):
 # and the rows before it. The first six keys, values *and outputs* are what they were.
 
 # %% [markdown]
-# Only one row is new, and for it one query is needed. So we keep keys and values and compute the
-# rest row by row.
+# Only one row is new. It needs its own query, key and value, and the keys and values of the first
+# six rows. So we keep keys and values, and compute one row at a time.
 #
 # **Your turn:** the 7th row of the output, from one query and the keys and values of all seven
 # rows. `softmax` is in section 3.
@@ -586,7 +586,7 @@ plot.save(cache_drawing.figure, "17_cache.png")
 # To test this, take the mask away, as in BERT:
 
 # %%
-print("the 10th token changes the keys of the first 9: the least and the most changed key")
+print("a 10th token comes: how far do the first 9 keys move? The least and the most moved key")
 print(f"{'':24}" + "".join(f"layer {i + 1:<14}" for i in range(L)))
 for causal in True, False:
     before, after = (gpt2(weights, ids[:, :n], causal=causal)[1] for n in (9, 10))
@@ -613,8 +613,8 @@ for causal in True, False:
 # %% [markdown] tags=["deeper"]
 # ## 5. The whole model, both ways
 #
-# `gpt2` with three changes, marked 1 to 3: positions continue where the past ends; new keys and
-# values are put behind the past; and the past is returned.
+# `gpt2` with three changes, marked 1 to 3: positions continue where the past ends (`read` is its
+# length); new keys and values are put behind the past; and the past is returned.
 
 # %%
 def gpt2_cached(p, ids, past=None, heads=NH, restart=False):
@@ -658,9 +658,9 @@ for pieces in [1] * CONTEXT, [10, 1, 1, 1, 1, 1, 1], [3, 5, 8], [CONTEXT]:
 
 # %% [markdown]
 # The second row is how a model writes: a prompt of ten tokens, then single ones. The third row is
-# the reason why the mask in `attend` is counted from the *bottom right* corner, `np.tri(t, s, s -
-# t)`: the last query sees all keys. (For t = 1 nothing is masked, and for t = s it is the usual
-# triangle. Exercise 2 is about what lies between.)
+# the reason why the mask in `attend` is `np.tri(t, s, s - t)`, a triangle that is counted from the
+# *bottom right* corner: the last query sees all keys. (For t = 1 nothing is masked, and for t = s
+# it is the usual triangle. Exercise 2 is about what lies between.)
 #
 # **The trap: a wrong cache that looks right.** Let positions start at 0 again with each piece. A
 # careless check looks at the first new token only, or whether "the text looks fine":
@@ -780,7 +780,7 @@ of_token.semilogy(POINTS - STEP / 2, typical, "o-", color="tab:blue", label="wit
 of_token.set(xlabel="position of the token", ylabel="milliseconds", xlim=(0, N))
 of_token.set_title("One token")
 of_token.legend()
-between = (without + np.append(0, without[:-1])) / 2  # in the middle of 128 positions
+between = (without + np.append(0, without[:-1])) / 2  # of a token between two points
 text_without, text_with = STEP * between.cumsum() / 1000, STEP * typical.cumsum() / 1000
 for times, color, style in (text_without, "tab:red", "--"), (text_with, "tab:blue", "-"):
     of_text.plot([0, *POINTS], [0, *times], style, color=color)
@@ -798,8 +798,9 @@ assert 4.6 < by_formula < 4.8, "more than twice as long"
 # Left, with a logarithmic scale: without the cache later tokens cost more. With it the time grows
 # little. This model is narrow: at the end of its text the past is two thirds as large as its
 # blocks, T / (6 C) = 1024 / (6 · 256). Right: what a reader waits for. The red curve at the right
-# is not measured: it is the sum of what the eight red points at the left give for each token. Twice
-# the text costs 4.7 times as much by the formula, and not 4 times, because of the term 4 S² C.
+# is not measured. For a token between two red points of the left picture we took the mean of both,
+# and added these times up. Twice the text costs 4.7 times as much by the formula, and not 4 times,
+# because of the term 4 S² C. (A clock is not as exact: in two runs ours said 4.0 and 4.8 times.)
 
 # %% [markdown] tags=["deeper"]
 # ## 7. Where it ends: the window slides
@@ -811,7 +812,7 @@ assert 4.6 < by_formula < 4.8, "more than twice as long"
 # %%
 longer = np.random.default_rng(7).integers(V, size=(1, CONTEXT + 1))
 no_positions = weights | {"wpe.weight": 0 * weights["wpe.weight"]}
-print("change of the keys of the same tokens when the window slides by one: of the least changed")
+print("the window slides by one: how far do the keys of the same tokens move? The least moved key")
 print(f"{'':20}" + "".join(f"layer {i + 1:<6}" for i in range(L)))
 for name, p in (("absolute positions", weights), ("no positions", no_positions)):
     old, new = (gpt2(p, longer[:, at : at + CONTEXT])[1] for at in (0, 1))
@@ -899,8 +900,9 @@ for prompt, row in zip(prompts, greedy, strict=True):
 #   of 4. NumPy can read them there, but arrays that are not aligned are refused by some code, so a
 #   reader should copy them, as `open_by_hand` does. The library's writer fills the header up with
 #   spaces.
-# - Many later models share one key and one value among several heads (Shazeer 2019, arXiv
-#   1911.02150; Ainslie et al. 2023, arXiv 2305.13245). The past is then smaller by that factor.
+# - In many later models several heads share one key and one value (Shazeer 2019, arXiv 1911.02150;
+#   Ainslie et al. 2023, arXiv 2305.13245). Where eight heads share them, the past is eight times
+#   smaller.
 
 # %%
 print("our header:", int.from_bytes(raw[:8], "little"), "bytes; the released one: 14283")
