@@ -199,7 +199,7 @@ def scores(model, pairs):
     found = np.empty((len(pairs), 2))
     for first in range(0, len(pairs), 32):
         some = by_length[first : first + 32]
-        ids = np.zeros((len(some), lengths[some].max()), int)
+        ids = np.zeros((len(some), lengths[some].max()), int)  # zeros stay behind shorter texts
         for row, i in enumerate(some):
             ids[row, : lengths[i]] = given[i] + judged[i]
         logits = model.forward(ids[:, :-1], grad=False)[0]

@@ -116,10 +116,11 @@ assert all(utf8(code) == chr(code).encode("utf-8") for code in text_codes), "the
 # **Step 1: cut the text into words.** If merges could run over a whole text, common words would be
 # learnt many times. The paper saw this: "BPE including many versions of common words like dog since
 # they occur in many variations such as dog. dog! dog?". So a merge may join only characters of one
-# kind: letters, digits, other signs, or white space. There are two exceptions. *One space* may
-# come before the word. And seven English endings (`'s`, `'t`, …) join a sign and letters.
-# This is the pattern of the released code. `\p{L}` is a letter of any script, `\p{N}` is a number
-# (also ½ and Ⅳ), `\s` is white space.
+# kind: letters, digits, other signs, or white space. There are two exceptions. *One space* may come
+# before the word. And seven English endings (`'s`, `'t`, …) join a sign and letters. This is the
+# pattern of the released code. Its parts are tried from left to right: the seven endings, then
+# letters, digits and other signs (each with one space or none before them), then white space.
+# `\p{L}` is a letter of any script, `\p{N}` is a number (also ½ and Ⅳ), `\s` is white space.
 
 # %%
 import regex

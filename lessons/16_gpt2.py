@@ -727,9 +727,10 @@ for n in DEPTHS[1:]:
 #
 # At which rates do they still train? We try powers of 2. A model *trains* if within 60 updates its
 # loss, averaged over 8 updates, is 0.1 below that of the letter frequencies. (So one that learns
-# slowly fails as well as one that breaks.) We begin at a rate, halve it until the model trains, and
-# then double it as long as it does; the next depth begins where this one ended. GPT-2 changed the
-# place *and* the scale: we try all four combinations.
+# slowly fails as well as one that breaks.) For each depth we take a rate, halve it until the model
+# trains, and then double it as long as the model still trains. (To save time, a depth begins with
+# the rate at which the one before it ended.) GPT-2 changed the place *and* the scale: we try all
+# four combinations.
 
 # %%
 def largest_rates(kind, scaled, depths=(2, 8, 24)):
