@@ -217,8 +217,8 @@ assert all(np.array_equal(again[name], named[name]) for name in named), "the sam
 # \qquad \text{bias} = 2^{\text{bits of } e - 1} - 1
 # $$
 #
-# For example, float16 has the bias 15 and 10 bits for f. There 10 = 1.25 · 2^3 has e = 18, since 18
-# - 15 = 3, and f = 256, since 1 + 256/1024 = 1.25.
+# For example, float16 has the bias 15 and 10 bits for f. There 10 = 1.25 · 2^3 has e = 18, which is
+# 15 + 3, and f = 256, because 1 + 256/1024 = 1.25.
 #
 # (For e = 0 the 1 in the bracket is left out and the power is 2^(1 - bias): these are the smallest
 # numbers, and zero. For the largest e the value is infinity, or no number, NaN.) The types differ
