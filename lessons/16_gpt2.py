@@ -353,7 +353,8 @@ assert worst_of_both < 1e-8, "both backward passes are right"
 # %% [markdown]
 # **The trap: a fresh block.** Suppose that somebody reads "the gradient passes unchanged" too
 # quickly, and writes a backward that returns dx = dout and adds nothing from the branches. How
-# wrong is that? It depends on the block: its weights, its width, and the size of its input.
+# wrong is that? It depends on the block: its weights, its width, and the size of its input. We try
+# two fresh blocks: a narrow one with inputs of size 1, and the first block of a GPT-2.
 
 # %%
 import math

@@ -684,10 +684,14 @@ assert of_prompt < 1e-4 and of_rest > 0.5, "right up to the first new token, and
 # %% [markdown] tags=["deeper"]
 # ## 6. What it saves
 #
-# **Operations.** Count a multiplication and an addition as two. For one token, a block uses each of
-# its 12 C² weights once: 24 C². Its query is multiplied with S keys, and all heads together a key
-# has C numbers: 2 S C. Its shares are multiplied with S values: 2 S C more. The output head needs
-# 2 V C. So the token at position S costs
+# **Operations.** Count a multiplication and an addition as two. For one token at position S:
+#
+# - a block uses each of its 12 C² weights once: 24 C²;
+# - its query is multiplied with S keys, and all heads together a key has C numbers: 2 S C;
+# - its shares are multiplied with S values, of C numbers each: 2 S C;
+# - after all L blocks, the output head needs 2 V C.
+#
+# So the token costs
 #
 # $$
 # \text{with the cache: } L\,(24\,C^2 + 4\,S\,C) + 2\,V\,C
