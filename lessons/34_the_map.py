@@ -23,9 +23,10 @@
 # An honest comparison changes one thing at a time. With models of that size it is expensive. Here
 # it is possible, in a world so small that a training takes about a minute.
 #
-# We begin with the first of the five questions, because it can be measured: **who sees whom?** We
-# build all models with two small blocks and fresh weights, change one word of the text, and look
-# which states move.
+# There are five questions about each: who sees whom, what is covered, what is predicted, what is
+# shared, and where positions come from. We begin with the first, because it can be measured: **who
+# sees whom?** We build all models with two small blocks and fresh weights, change one word of the
+# text, and look which states move. (The next cell is set-up; you need not read it.)
 
 # %%
 import numpy as np
@@ -98,7 +99,7 @@ elmo_states = last_states("elmo")
 seen["elmo, left half"] = moved(lambda ids: elmo_states(ids)[..., :width], IDS)
 seen["elmo, right half"] = moved(lambda ids: elmo_states(ids)[..., width:], IDS)
 DRAWN = np.random.default_rng(7).permutation(T)  # the order in which XLNet's words come
-RANK = DRAWN.argsort()
+RANK = DRAWN.argsort()  # RANK[t]: as which word of that order does the word at place t come?
 content_mask = (RANK <= RANK[:, None])[None, None]
 query_mask = (RANK < RANK[:, None])[None, None]
 xlnet = FAMILY["xlnet"]
@@ -256,12 +257,12 @@ assert predictions["bert"] < 11, "a masked model learns from the covered tokens 
 # \frac{\partial L}{\partial v_s} = \sum_t P_{ts} \frac{\partial L}{\partial o_t}
 # $$
 #
-# With an upstream gradient at one $t$, exactly the keys with $P_{ts} > 0$ get a gradient: row $t$
-# of the mask.
+# With an upstream gradient at one $t$, exactly the places $s$ with $P_{ts} > 0$ get a gradient: row
+# $t$ of the mask.
 #
-# That is one mixing. Our models have two blocks, and a state of the second block sees states of the
-# first, which have seen words. Take a *window*: in each block a state sees its own place and the
-# two before it.
+# That is one block of attention. Our models have two, and a state of the second block sees states
+# of the first, which have seen words. Take a *window*: in each block a state sees its own place and
+# the two before it.
 #
 # **Your turn:** `allowed[t, s]` says whether place t sees place s in one block. Which words does
 # each state depend on after two such blocks? The judge changes words, and looks which states move.
@@ -271,7 +272,7 @@ from minigpt.learn import gap
 
 AGO = np.arange(T)[:, None] - np.arange(T)  # how many places before t is s?
 WINDOW = (AGO >= 0) & (AGO < 3)
-mean_of_three = WINDOW / WINDOW.sum(axis=1, keepdims=True)
+mean_of_three = WINDOW / WINDOW.sum(axis=1, keepdims=True)  # a block that takes the mean
 words_as_vectors = np.random.default_rng(5).normal(size=(V, 4))
 
 
@@ -290,7 +291,7 @@ gap.judge(your_two_blocks, WINDOW, expected=two)
 # %% [markdown] tags=["deeper"]
 # ### Line by line
 #
-# First one mixing, with its finite differences:
+# First one block of attention, with its finite differences:
 
 # %%
 from minigpt.learn import lines
@@ -317,7 +318,7 @@ def mixed_backward(dout, c):
     return ds, dv
 
 
-print("forward and backward of one mixing, checked in the next cell")
+print("forward and backward of attention, checked in the next cell")
 
 # %%
 drawn = np.random.default_rng(3)
@@ -406,8 +407,9 @@ assert min(predicted("gpt1", 64)) > max(predicted("roberta", 64)), "GPT-1, from 
 
 # %% [markdown] tags=["answer"]
 # At this budget GPT-1, in every seed. Most guess RoBERTa, since both sides say more about a word
-# than one. **The surprise: with five times the operations RoBERTa overtakes GPT-1.** A table at one
-# budget does not say who wins at another. So look first whether each row was trained to its end.
+# than one. **The surprise: with five times the operations RoBERTa overtakes GPT-1** (with both
+# seeds). A table at one budget does not say who wins at another. So look first whether each row was
+# trained to its end.
 
 # %% [markdown] tags=["deeper"]
 # ### One budget, and five times as much
@@ -480,8 +482,8 @@ assert min(longer["roberta"]) > max(longer["gpt1"]) + 0.03, "now both sides know
 
 # %% [markdown]
 # It was too little training. SpanBERT and ELECTRA now predict more than 60 %, with both seeds;
-# ALBERT, at 29 %, is on its way. So in the table below, the rows of these three are those of models
-# that have hardly begun to learn.
+# ALBERT has risen from 10 to 29 %, and where it would stop we do not know. So in the table below,
+# the rows of these three are those of models that have hardly begun to learn.
 #
 # And RoBERTa has overtaken GPT-1, as the core has shown. A guess at the reason for GPT-1's early
 # lead: with the same operations it learns from three times as many predictions.
@@ -765,7 +767,8 @@ assert np.array_equal(seen["mistral"], WINDOW @ WINDOW), "two blocks, two words 
 # ## 9. Paper and code: popular errors
 #
 # - "BERT is better than GPT because it is bidirectional." BERT's table 1 compares models that also
-#   differ in text (BERT read Wikipedia too) and updates; its table 5 changes the direction alone.
+#   differ in text (BERT read Wikipedia too) and updates. Its table 5 keeps these equal. But a model
+#   of the left learns from every word there, and a masked one from 15 %.
 # - "BERT replaces 15 % of the words by [MASK]": 12 % (lesson 26).
 # - "DistilBERT: from 180 to 110 million": from 110 to 66 (lesson 28).
 # - "ALBERT is a fast BERT": it has fewer numbers, and computes as many blocks (lesson 28).

@@ -22,9 +22,9 @@
 # | tokenizer | models | its pieces: which are chosen | a word is cut by |
 # |---|---|---|---|
 # | byte-level BPE | GPT-2, RoBERTa, BART | bytes, frequent pairs | merges, oldest first |
-# | WordPiece | BERT, ELECTRA | characters, best pairs | the longest piece first |
+# | WordPiece | BERT, ELECTRA | characters, pairs (section 7) | the longest piece first |
 # | SentencePiece's BPE | LLaMA 1 and 2 | characters, frequent pairs | merges, best score first |
-# | Unigram | T5, ALBERT, XLNet, XLM-R | those that the text needs most | the likeliest row |
+# | Unigram | T5, ALBERT, XLNet, XLM-R | those that the text needs most | the likeliest way |
 #
 # The library trains all four, with 2,000 pieces each, on the same stories in English and Korean
 # (`minigpt.data.stories`). Sections 2 to 4 build what is used here.
@@ -143,7 +143,7 @@ plot.save(figure, "35_four_ways.png")
 
 # %%
 def longest_match(word, pieces, mark=""):
-    """The longest piece first, then the same for the rest; None where nothing fits."""
+    """The longest piece, then the same for the rest; None (no second try) where nothing fits."""
     if not word:
         return []
     for end in range(len(word), 0, -1):
@@ -156,11 +156,11 @@ def longest_match(word, pieces, mark=""):
 by_hand = longest_match("looked", {"lo", "look", "##e", "##ed", "##d"})
 print("looked:", by_hand)
 assert by_hand == ["look", "##ed"], "as with the pencil"
-words_of_pieces = set(four[WORDPIECE].tokens)
+bert_pieces = set(four[WORDPIECE].tokens)
 for word in ("grandmother", "고양이는", "잉어가", "어가"):
-    print(f"{word}: {longest_match(word, words_of_pieces)}")
+    print(f"{word}: {longest_match(word, bert_pieces)}")
     encoded = [four[WORDPIECE].tokens[i] for i in four[WORDPIECE].encode(word)]
-    assert encoded == (longest_match(word, words_of_pieces) or ["[UNK]"]), "as the library cuts it"
+    assert encoded == (longest_match(word, bert_pieces) or ["[UNK]"]), "as the library cuts it"
 
 # %% [markdown] tags=["answer"]
 # **The trap: one unknown character makes the whole word unknown.** Most expect `[UNK]` for 잉, and
@@ -204,7 +204,7 @@ letters = [f"U+{ord(letter):04X}" for letter in uncased("한국어")]
 print("한국어 is now", " ".join(letters))
 assert uncased("Café") == "cafe", "the accent is gone"
 assert len(letters) == 3 + 3 + 2, "initial, vowel, and an ending in the first two syllables"
-assert longest_match(uncased("한국어"), words_of_pieces) is None, "our pieces hold syllables"
+assert longest_match(uncased("한국어"), bert_pieces) is None, "our pieces hold syllables"
 assert unicodedata.normalize("NFC", uncased("한국어")) == "한국어", "NFC is the way back"
 
 # %% [markdown]
@@ -219,9 +219,9 @@ assert unicodedata.normalize("NFC", uncased("한국어")) == "한국어", "NFC i
 # each space as `▁` (U+2581), and puts one in front of the text. After that a text is a row of
 # characters without any spaces, and the decoder only joins pieces and writes spaces for `▁`.
 #
-# Merges are learnt as in lesson 10. But the file holds no list of pairs. It holds pieces, each with
-# a score: minus the number of its merge, counted from 0. **Of all neighbours whose text is a piece,
-# join those with the best score; repeat.**
+# Merges are learnt as in lesson 10. But SentencePiece's file holds no list of pairs. It holds
+# pieces, each with a score: minus the number of its merge, counted from 0. **Look at each two
+# neighbours whose joined text is a piece. Join those two whose piece has the best score; repeat.**
 
 # %%
 from itertools import pairwise
@@ -240,9 +240,9 @@ def merge_by_score(text, scores):
 
 model = four[SCORES].model
 scores = {left + right: -rank for (left, right), rank in model.ranks.items()}
-print("best scores:", "  ".join(f"{piece} {scores[piece]:.0f}" for piece in list(scores)[:8]))
+print("best scores:", "  ".join(f"{piece} {int(scores[piece])}" for piece in list(scores)[:8]))
 print("▁고양이는 ->", " | ".join(merge_by_score("▁고양이는", scores)))
-for word in sorted(set(TEXT.split()))[::10]:
+for word in sorted(set(TEXT.split()))[::10]:  # does the library cut each tenth word so too?
     symbols = merge_by_score("▁" + word, scores)
     in_model = [symbol for symbol in symbols if symbol in model.ids]
     encoded = [model.tokens[i] for i in model.encode("▁" + word)]
@@ -354,9 +354,10 @@ assert len(all_ways) == 11 and all_ways[0] == ["low", "est"], "the likeliest of 
 # So `lowe` is the best way to place 4. At the end we go back from the last place: which piece was
 # the last one of the best way? And before it?
 #
-# **Your turn:** write this step for any place. For each arrow that leads to the place, you are
-# given the probability of the best way to its begin, and that of its piece. What is the probability
-# of the best way to the place? Tried at place 4, with `lowe` and `e`; the judge lists all ways.
+# **Your turn:** write this step for any place. You are given two arrays, with one number for each
+# arrow that leads to the place. `best_before` has the probability of the best way to where the
+# arrow starts, `of_piece` that of its piece. What is the probability of the best way to the place?
+# Tried at place 4, with `lowe` and `e`; the judge lists all ways.
 
 # %%
 from minigpt.learn import gap
@@ -366,7 +367,7 @@ def best_of_list(word):
     return max(map(probability_of, ways(word)))
 
 
-best_before = np.array([best_of_list(begin) for begin in ("", "low")])
+best_before = np.array([best_of_list(start) for start in ("", "low")])
 
 
 def your_best(best_before, of_piece):
@@ -376,8 +377,9 @@ def your_best(best_before, of_piece):
 gap.judge(your_best, best_before, np.array([0.05, 0.10]), expected=best_of_list("lowe"))
 
 # %% [markdown] tags=["answer"]
-# `(best_before * of_piece).max()`: each arrow continues the best way to its begin, and the better
-# one is kept. The sum in place of the largest is another number, that of section 5.
+# `(best_before * of_piece).max()`: each arrow continues the best way to where it starts, and the
+# best result is kept. With the sum in place of the largest you get another number: section 5 needs
+# it.
 
 # %%
 best, last_piece = [1.0], [None]
@@ -456,7 +458,7 @@ assert len(differ) > 0.04 * len(its_words), "it is not rare"
 # The text still comes back whole, and no error message appears, as with the longest match in
 # lesson 10. But a model that was trained on the likeliest ways is given rows that it does not know.
 #
-# This is the end of the core. How does Unigram get its pieces and their probabilities?
+# How does Unigram get its pieces and their probabilities? The next three sections say it.
 
 # %% [markdown] tags=["deeper"]
 # ## 5. The sum over all ways
@@ -528,10 +530,15 @@ assert np.isclose(score_of_word, log(of_word)), "the library has the logarithm o
 # - **M step**: the new probability of a piece is its count, divided by the sum of all counts.
 #
 # One step by hand. The text is the single word `low`; its six pieces `l`, `o`, `w`, `lo`, `ow`,
-# `low` begin with 1/6 each. Its four ways have the probabilities 1/6, 1/36, 1/36, 1/216, or 36, 6,
-# 6 and 1 parts of 216. Together that is 49/216. So `low` is expected 36/49 times, `lo` and `ow`
-# 6/49 times each, `l` and `w` (6 + 1)/49 times each, and `o` 1/49 times. The sum of these counts is
-# 63/49. So the new probability of `low` is 36/63.
+# `low` begin with 1/6 each. Its four ways, and their probabilities:
+#
+# - `low`: 1/6 = 36/216;
+# - `lo | w`, and `l | ow`: 1/36 = 6/216 each;
+# - `l | o | w`: 1/216.
+#
+# Together that is 49/216. So `low` is expected 36/49 times, `lo` and `ow` 6/49 times each, `l` and
+# `w` (6 + 1)/49 times each, and `o` 1/49 times. The sum of these counts is 63/49. So the new
+# probability of `low` is 36/63.
 
 # %%
 import textwrap
@@ -610,9 +617,10 @@ assert whole_likelihoods[-1] > likelihoods[-1] + 20, "and the text is far likeli
 # %% [markdown]
 # **The surprise of this lesson.** No one has shown EM what a stem is. It has found `low`, `new`,
 # `wid`, `er` and `est`, the cut that lesson 10 missed: there `lowest` was `lo | west`. But do not
-# read too much into it. If parts of six characters are allowed, the likelihood prefers whole words:
-# fewer factors, each below 1. So likelihood alone does not make pieces small. The limited size of
-# the vocabulary does (section 7).
+# read too much into it. If parts of five characters are allowed, `lower` and `wider` stay whole; if
+# parts of six are, the likelihood prefers whole words everywhere: fewer factors, each below 1. So
+# likelihood alone does not make pieces small. Here our limit of four characters did; in a real
+# training it is the limited size of the vocabulary (section 7).
 #
 # **Why does it rise?** Let z be a way to cut, r(z) its share of the probability under the old
 # model, so that the r(z) sum to 1. The logarithm of an average is at least the average of the
@@ -624,9 +632,12 @@ assert whole_likelihoods[-1] > likelihoods[-1] + 20, "and the text is far likeli
 # $$
 #
 # and for the old model both sides are equal, because there P(z)/r(z) is P(word) for every z. So a
-# model that makes the right side larger makes the word likelier. The only part of it that depends
-# on the new model is the sum over the pieces of c(piece) log P(piece), with the expected counts c.
-# Among all probabilities with the sum 1 it is largest for P = c / (sum of c): the M step.
+# model that makes the right side larger makes the word likelier. Only its first sum depends on the
+# new model. There $\log P_\text{new}(z)$ is a sum over the pieces of z. Collect what each piece
+# gets from all ways: the first sum is the sum over the pieces of c(piece) log P(piece), with the
+# expected counts c. Among all probabilities with the sum 1 it is largest for P = c / (sum of c), as
+# a cross-entropy is least where the model has the shares of the data (lesson 02). That is the M
+# step.
 #
 # **And this course's way to see it: expected counts are a gradient.** Take the log-likelihood as a
 # function of the 42 log-probabilities. Let each move freely, as if their sum need not be 1. Then
@@ -734,8 +745,9 @@ assert min(np.diff(curves["rate 0.4"])) < -1 < -1e-9 < min(np.diff(curves["EM"])
 #
 # BPE merges the most frequent pair (lesson 10). For WordPiece, Google never released its program.
 # The public ones, and ours, merge the most frequent pair too, with `##` on every character inside a
-# word. The literature describes a score, count(ab) / (count(a) count(b)): how much more often do a
-# and b stand together than their own counts suggest? Exercise 1 of lesson 10 builds it. The two
+# word. Schuster and Nakajima choose the piece that makes the training text likeliest. Later
+# descriptions give a score, count(ab) / (count(a) count(b)): how much more often do a and b stand
+# together than their own counts suggest? Exercise 1 of lesson 10 builds it. The two
 # rules choose differently, even among five words:
 
 # %%
@@ -786,8 +798,8 @@ assert still_good, "before EM is done, leaving out can even help"
 
 # %% [markdown]
 # Now the whole training, on the stories. **The first pieces** are the parts of words that are
-# followed by at least two different characters. Where the same character always follows, the part
-# that is longer by this character makes the shorter one needless. SentencePiece, and so our code,
+# followed by at least two different characters. (If `e` follows every `th`, then `the` is enough,
+# and `th` is not needed.) SentencePiece, and so our code,
 # counts a space and the end of a line as characters that can follow. In these stories a space
 # follows each `▁and`. So `▁and` is no first piece. EM only removes pieces, so it never becomes one.
 
@@ -840,9 +852,10 @@ plot.save(figure, "35_pruning.png")
 # A model of all ways can also *draw* one, with its probability. In training, each time a text is
 # read its words may be cut otherwise, so a model sees `low | est` and sometimes `lowe | st`. Kudo
 # calls this *subword regularisation*: noise on the text, as dropout is noise on the numbers. To
-# draw a way, go back from the last place. Each arrow that ends there has the share forward[begin] x
-# P(piece) of that place's sum. With an exponent alpha below 1 on all probabilities, the ways come
-# closer to being equally likely.
+# draw a way, go back from the last place. The forward sum of that place is made of one part for
+# each arrow that ends there: forward[begin] x P(piece). Draw an arrow by these parts, and go on
+# from its begin. With an exponent alpha below 1 on all probabilities, the ways come closer to being
+# equally likely.
 
 # %%
 from minigpt.tokenizer.lattice import sample_path
