@@ -226,10 +226,10 @@ if smol:
 
 # %% [markdown]
 # On the right is something strange: block 12 stretches the stream of the *first* token to a length
-# of 25,000; that of the last token is never longer than 684. And of what all 270 heads read for the
-# last token, 44 % goes to the first. Does it hold something important? We hide it from all others,
-# and this answer does not suffer. So we guess that heads *rest* there, as with BERT's [CLS] in
-# lesson 26. (Xiao et al. 2023 call it an attention sink.)
+# of 25,000; that of the last token is never longer than 684. And of the attention of the last
+# token, over all 270 heads, 44 % goes to the first. Does it hold something important? We hide it
+# from all others, and this answer does not suffer. So we guess that heads *rest* there, as with
+# BERT's [CLS] in lesson 26. (Xiao et al. 2023 call it an attention sink.)
 
 # %% [markdown]
 # ## 5. Which head knows the country?
