@@ -82,9 +82,9 @@ plot.save(graph.figure, "00_graph.png")
 
 # %% [markdown]
 # **Forward pass**: from left to right, each box computes its value. **Backward pass**: from right
-# to left, each arrow gets a red number. It is the derivative of the loss with respect to the value
-# on that arrow. In this book it has the name of the value with a `d` in front: `de` is
-# $\partial\,\text{loss} / \partial e$.
+# to left, each arrow gets a red number (that of the target is left out). It is the derivative of
+# the loss with respect to the value on that arrow. In this book it has the name of the value with a
+# `d` in front: `de` is $\partial\,\text{loss} / \partial e$.
 #
 # ### One path
 #
@@ -131,11 +131,11 @@ assert abs(dw - slope) < 0.01, "the chain rule agrees with the direct way"
 #
 # ### Two paths
 #
-# Now a value that is used twice. Let out = a c with a = u² and c = 3u, at u = 2.
+# Now a value that is used twice. Let out = a c with a = u² and c = 3u. At u = 2, a = 4 and c = 6.
 #
 # If u grows by a small $\epsilon$, then a grows by $2u\,\epsilon$ *and* c grows by $3\epsilon$.
 # Both changes reach `out`, and small changes add. So the chain rule with two paths is a sum, with
-# one term for each path:
+# one term for each path. (The local gradient of a c is c = 6 for a, and a = 4 for c.)
 #
 # $$
 # \frac{\partial\,\text{out}}{\partial u}
@@ -252,7 +252,7 @@ scores = np.random.default_rng(0).normal(size=(T, C))
 
 def softmax_lines(x):
     e = np.exp(x)  # every number becomes positive
-    z = e.sum(axis=-1, keepdims=True)  # one sum for each row
+    z = e.sum(axis=-1, keepdims=True)  # one sum for each row; keepdims: (T, 1), not (T,)
     out = e / z
     return out
 
@@ -314,8 +314,8 @@ assert all(result.word == "happy" for result in results), "each line of the back
 # %% [markdown] tags=["deeper"]
 # ### A forgotten path is named
 #
-# Suppose that we forget the second path. Then the tool names the first gradient that is wrong.
-# After "it undoes" it prints the forward lines to which this gradient belongs:
+# Suppose that we forget the second path. Then the tool names the first gradient that is wrong, here
+# `de`. After the words "it undoes" stand the forward lines that use e:
 
 # %%
 def one_path_backward(dout, v):
@@ -331,8 +331,8 @@ verdicts = {result.name: result.word for result in one_path_results}
 assert verdicts == {"de": "wrong", "dx": "wrong"}, "de lacks its second path"
 
 # %% [markdown]
-# The hint gives two descriptions of one mistake. What is missing is `dz`, and `dz` is the same
-# number for a whole row. And it is the part of `de` that comes from the line of z.
+# The hint describes one mistake twice. What is missing is `dz`. The first sentence says that it is
+# the same number for a whole row, the second that it is the part of `de` from the line of z.
 
 # %% [markdown]
 # ## 4. Why a cache exists
@@ -340,13 +340,13 @@ assert verdicts == {"de": "wrong", "dx": "wrong"}, "de lacks its second path"
 # The last line of the table says which values of the forward pass the backward pass has read: e
 # and z. They were computed in the forward pass, which has finished. The gradient is computed
 # *later*, when the rest of the model has run. Between the two, **e and z must be stored
-# somewhere**.
+# somewhere**, or they must be computed again.
 #
 # The forward function gives them to its caller: it returns, with its result, everything that its
 # backward function needs. This is the **cache**. A cache is a value: no later *forward* changes it,
 # there can be as many caches as there are calls, and its memory is free when the caller drops it.
-# (It refers to its arrays. So no array may be changed in place between forward and backward.) This
-# is how all operations of this book work:
+# (It holds the arrays themselves and no copies. So none of them may be changed in place between
+# forward and backward.) This is how all operations of this book work:
 
 # %%
 def softmax_forward(x):
@@ -372,12 +372,12 @@ dout = np.random.default_rng(1).normal(size=(T, C))
 _, first_cache = softmax_forward(scores)
 dx_cache = softmax_backward(dout, first_cache)
 print("the first row of dx:", dx_cache[0].round(3))
-assert np.allclose(dx_cache.sum(axis=-1), 0), "the same number added to all scores changes nothing"
+assert np.allclose(dx_cache.sum(axis=-1), 0), "if all scores rise together, nothing changes: sum 0"
 
 # %% [markdown] tags=["deeper"]
 # ### Two other places, and what is wrong with them
 #
-# Where else could e and z be stored?
+# Where else could e and z come from?
 #
 # **1. Store nothing, and compute everything again.** GPT-1 has 12 *blocks*: equal groups of
 # operations, one after the other. For the values inside block 12 we need its input, so we run
@@ -480,8 +480,8 @@ for name, gradient in zip(("dx", "dg"), gained_backward(dout, gained_cache), str
 # ## 5. Collapse: the Jacobian, which is never built
 #
 # Line by line, the backward pass reads e and z. With a pencil we can do better. Take one row,
-# substitute each backward line into the next one (the sum with its minus is `dz`), and write p for
-# `out`, so that $e_i / z = p_i$:
+# substitute each backward line into the next one (minus the sum is `dz`), and write p for `out`, so
+# that $e_i / z = p_i$:
 #
 # $$
 # \mathrm{dx}_j = e_j \, \mathrm{de}_j
@@ -566,8 +566,8 @@ assert n_scores * 512 == 1_610_612_736, "each score has one for every score of i
 # %% [markdown]
 # A backward pass never builds the Jacobian. It computes the *product* of `dout` and J, which is
 # as small as `dout`. For the attention scores of one block of GPT-1, in one sequence, the
-# Jacobians of all rows have 1.6 billion entries (the mask of lesson 03 makes about half of them
-# 0); the collapsed form needs only the 3.1 million probabilities. Every backward pass in this
+# Jacobians of all rows have 1.6 billion entries (the mask of lesson 03 makes about two thirds of
+# them 0); the collapsed form needs only the 3.1 million probabilities. Every backward pass in this
 # book is such a product, worked out by hand until nothing of the matrix is left.
 
 # %% [markdown]
@@ -594,10 +594,10 @@ assert apart["ones"] < 1e-14, "with ones, right and wrong are the same"
 assert apart["random"] > 0.1, "with a random dout they are not"
 
 # %% [markdown] tags=["answer"]
-# With ones both are zero. **This is the surprise of the lesson.** Probabilities have the sum 1,
-# whatever the scores are. So the sum of the outputs never changes, its true gradient is zero, and
-# -7 times zero is zero: a check with ones compares zero with zero. LayerNorm (lesson 06) has the
-# same weakness: its outputs, before its gain, have the sum 0.
+# With ones both are zero, but for rounding. **This is the surprise of the lesson.** Probabilities
+# have the sum 1, whatever the scores are. So the sum of the outputs never changes, its true
+# gradient is zero, and -7 times zero is zero: a check with ones compares zero with zero. LayerNorm
+# (lesson 06) has the same weakness: its outputs, before its gain, have the sum 0.
 
 # %% [markdown] tags=["deeper"]
 # ### How far an input is moved
@@ -730,7 +730,7 @@ def check(forward, backward, arguments):
     errors = []
     for k, gradient in enumerate(gradients if isinstance(gradients, tuple) else (gradients,)):
 
-        def loss_of(v, k=k):
+        def loss_of(v, k=k):  # k=k: it keeps the k of this turn
             changed = [*arguments[:k], v, *arguments[k + 1 :]]
             return (forward(*changed)[0] * upstream).sum()
 
