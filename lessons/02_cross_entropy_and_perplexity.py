@@ -58,9 +58,10 @@ assert product[-1] == 0 and log_sum[-1] < -745, "too small for float64, but its 
 # the **bit**, and 1 nat = 1.44 bits). Probabilities are multiplied, surprisals are added:
 # $-\ln(pq) = -\ln p - \ln q$.
 #
-# Suppose that token v really comes next with the probability q_v, and the model gives it p_v. Then
-# the average of the surprisal is $-\sum_v q_v \ln p_v$: the **cross-entropy**. We do not know q. So
-# we estimate the cross-entropy by the average surprisal of the tokens of a text. That is our loss.
+# Suppose that after a certain beginning token v really comes with the probability q_v, and the
+# model gives it p_v. Then the average of the surprisal, over all v, is $-\sum_v q_v \ln p_v$: the
+# **cross-entropy**. We do not know q. So we estimate it by the average surprisal of the tokens of a
+# text. That is our loss.
 
 # %% [markdown] tags=["deeper"]
 # ### The picture of it
@@ -142,8 +143,8 @@ assert np.array_equal(models[average_p.argmax()], [0.98, 0.01, 0.01]), "the othe
 # \qquad \mathrm{lse} = \ln \sum_v e^{z_v}.
 # $$
 #
-# lse is short for "log-sum-exp". But $e^{1000}$ is infinite in float64. The factor
-# $e^{\mathrm{top}}$ can be taken out of the sum, for every number top:
+# lse is short for "log-sum-exp". But a logit can be 1000, and $e^{1000}$ is infinite in float64.
+# The factor $e^{\mathrm{top}}$ can be taken out of the sum, for every number top:
 #
 # $$
 # \mathrm{lse} \;=\; \mathrm{top} + \ln \sum_v e^{z_v - \mathrm{top}}.
@@ -518,7 +519,8 @@ assert 8 < math.exp(table_loss) < 9 and 19 < math.exp(blind_loss) < 21, "a die w
 # %% [markdown]
 # The pairs of letters are those of the stories, but few of the words are. A model that knows
 # nothing has perplexity 50, one that knows how frequent each letter is has 20, and the table, which
-# also sees the last letter, has 8.3. But it sees *only* one; lesson 03 goes on from here.
+# also sees the last letter, has 8.3. But it sees *only* one letter: at each o it has forgotten the
+# others, so it wrote "yoooom". Lesson 03 goes on from here.
 
 # %% [markdown] tags=["deeper"]
 # ### A die with k faces
@@ -612,7 +614,7 @@ assert still["h→e"] < 0.1 < still["c→a"], "the rarer pair is still being lea
 # Left: all p are equal at the start. Each right letter is pushed up strongly, and all the others
 # are pushed down a little. Right, after 20 updates: the pair h→e is certain and frequent in this
 # text, so its row is nearly white. The pair c→a is also certain, but rarer, and its push is still
-# larger. After t and after a space, several letters may follow. There, the pushes of different
+# larger. After t, a, n and a space, several letters may follow. There, the pushes of different
 # positions contradict each other for as long as we train. The loss that remains at the end is the
 # text's own uncertainty, for a model that sees only the last letter.
 
@@ -626,10 +628,10 @@ assert 1 < math.exp(losses[-1]) < len(LETTERS), "better than chance"
 # **The first loss of a run** is a little *above* ln V. The first logits of GPT-1 are not zero but
 # random, with a standard deviation of $0.02\sqrt{768} = 0.55$ (lesson 08 shows where it comes
 # from). The average of $e^z$ over such numbers is $e^{0.55^2/2}$, which raises lse by half the
-# variance. (For a normal z with variance s², the density times e^z is the same bell, moved by s²,
-# times $e^{s^2/2}$.) The target's logit is 0 on average. So, for independent logits, we expect ln
-# V + 0.15 = 10.76. Lesson 08 measures it for a GPT-1. A first loss of 11 fits weights of about 0.03
-# in place of 0.02, and 12 fits weights of 0.06: is that what you wanted?
+# variance. (Take the density of a normal z with the variance s² and multiply it by $e^z$. This is
+# the same bell, moved by s², times $e^{s^2/2}$.) The target's logit is 0 on average. So, for
+# independent logits, we expect ln V + 0.15 = 10.76. Lesson 08 measures it for a GPT-1. A first loss
+# thus tells how large the weights are: 11 fits about 0.03 in place of 0.02, and 12 fits 0.06.
 
 # %%
 spread = 0.02 * math.sqrt(768)
