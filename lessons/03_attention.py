@@ -54,7 +54,7 @@ print("who has milk?", owner["milk"])
 #
 # The query below has the score 4 with "milk", and 0 with the other two.
 #
-# **Guess:** how much of the answer is tom: a half, three quarters, or more?
+# **Guess:** what share does each of these two get: none, 2 %, or 10 %?
 
 # %%
 def softmax(s):
@@ -74,8 +74,9 @@ print("answer: {:.2f} mia + {:.2f} tom + {:.2f} ann".format(*soft_answer))
 assert np.allclose(soft_answer, [0.018, 0.965, 0.018], atol=1e-3), "the answer is nearly tom"
 
 # %% [markdown] tags=["answer"]
-# More: the shares are not in the ratio of the scores, but in that of their exponentials, and $e^4$
-# is 55 times $e^0$. The answer is tom, nearly alone.
+# 2 %. In the ratio of the scores it would be none. But the shares are in the ratio of their
+# exponentials, and $e^0$ is 1; $e^4$ is 55 times as much. So the answer is tom, nearly alone, but
+# every key has a part in it: there is a gradient to follow.
 
 # %% tags=["hide-input"]
 from minigpt import plot
@@ -219,7 +220,7 @@ plot.save(figure, "03_order.png")
 # the last position of one layer would see a *bag* of words: which ones, and how often. (With a
 # causal mask a second layer can do better: after the first one, "sees" has mixed in only what
 # came before it, tom in one text and mia in the other.) So places are needed because a sum has no
-# order, and not, as one can read, because attention looks both ways.
+# order. It is not because attention looks both ways: here the last position looks one way only.
 #
 # One more thing follows from the formula: queries and keys may come from two different texts, T
 # queries and S keys, with S different from T. That is *cross-attention*. GPT does not need it: here
@@ -421,17 +422,17 @@ assert raw_rows[512, 64][1] > 1.5 * scaled_rows[512, 64][1], "512 keys: raw, ds 
 # %% [markdown]
 # **Divided scores look at most of the keys, for every D. Raw scores look at fewer and fewer.** At
 # GPT-1's size (D = 64, 512 keys) a raw row looks at 2 keys, a divided one at 314. The queries and
-# keys are the same, so the division is the cause. A new model does not know yet which keys
-# matter; it should begin broad.
+# keys are the same, so the division is the cause. A guess: a new model, which does not know yet
+# which keys matter, does well to begin broad. (No model is trained here to test this.)
 #
 # At D = 1024, a raw row gives nearly 100 % to one key. Such a row is called *saturated*, and it
 # gets almost no gradient. The formula for ds says why. For the key with the share 1, the
 # weighted mean is its own dp, and the difference is 0. For all others the factor p is 0.
 #
-# But "without the division, the gradient gets lost" is not the whole story. It is lost for 8 keys
-# at D = 64. With 512 keys at D = 64, the raw ds is twice as *long* as the divided one: by its
-# factor p it goes to the few keys that are looked at, and each gets much. With 8 keys alone we
-# would have missed this.
+# But "without the division, the gradient gets lost" is not the whole story. For 8 keys at D = 64
+# the raw ds has a twelfth of the length. With 512 keys at D = 64, it is twice as *long* as the
+# divided one: by its factor p it goes to the few keys that are looked at, and each gets much. With
+# 8 keys alone we would have missed this.
 
 # %% [markdown] tags=["deeper"]
 # ### Attention as two functions
@@ -554,7 +555,7 @@ def make_stories(rng, n):
     things = 6 + rng.permuted(six, axis=1)[:, :3]
     row, which = np.arange(n), rng.integers(3, size=n)  # the question is about this thing
     ids = np.tile(read(FRAME), (n, 1))
-    ids[:, [0, 4, 8]], ids[:, [2, 6, 10]] = people, things
+    ids[:, [0, 4, 8]], ids[:, [2, 6, 10]] = people, things  # their places in FRAME
     ids[:, 14] = things[row, which]
     return ids, people[row, which], ((people == TOM) & (things == MILK)).any(axis=1)
 
@@ -623,8 +624,8 @@ def loss_and_gradients(weights, ids, answers):
 print(f"a model that guesses among 15 words has the loss ln 15 = {math.log(15):.2f}")
 
 # %% [markdown]
-# Is the gradient of the whole model right? Move all weights along one random direction. The change
-# of the loss must be sum(gradient * direction).
+# Is the gradient of the whole model right? Move all weights along one random direction. The slope
+# of the loss along this direction must be sum(gradient * direction).
 
 # %%
 def new_weights(rng):
@@ -722,7 +723,7 @@ for layer, path in PATH.items():
         print(f"layer {layer}: {story_words[row]:5} gives {share:.0%} to {story_words[column]}")
         assert share > 0.5, "this look carries the answer"
 assert story_guess == "tom", "the answer is right"
-_, (*_, new_layer_1, _) = model_forward(trained, make_stories(np.random.default_rng(9), 200)[0])
+new_layer_1 = model_forward(trained, make_stories(np.random.default_rng(9), 200)[0])[1][2]
 to_owner = new_layer_1[-1][3][:, [2, 6, 10], [0, 4, 8]].mean()
 print(f"200 new stories, layer 1: a thing gives {to_owner:.0%} to its owner, on average")
 assert to_owner > 0.5, "each thing looks at its owner"
