@@ -78,8 +78,8 @@ plot.save(next_figure, "12_next_token.png")
 assert next_probabilities("Once upon a").max() > 0.9 > 0.5 > p_open.max(), "sure, and not sure"
 
 # %% [markdown]
-# On the right the model is in doubt, but not because it is weak. The stories really go on in
-# different ways, and the model has learnt how often.
+# On the right the model is in doubt, but not because it is weak: the stories really go on in
+# different ways (a deeper part counts them).
 #
 # **Greedy** choice is the simplest rule: take the likeliest token. Let the model write the
 # beginnings of two stories in this way, each from the start token alone.
@@ -89,7 +89,7 @@ assert next_probabilities("Once upon a").max() > 0.9 > 0.5 > p_open.max(), "sure
 # %%
 def write(ids, n_tokens, choose, seed=0):
     """ids (B,L) -> (B,L+N). choose: logits (B,V), u (B,) -> tokens (B,); u is random, in [0, 1)"""
-    generators = [np.random.default_rng([seed, row]) for row in range(len(ids))]
+    generators = [np.random.default_rng([seed, row]) for row in range(len(ids))]  # one per text
     for _ in range(n_tokens):
         u = np.array([generator.random() for generator in generators])
         chosen = choose(next_logits(ids), u)
@@ -97,7 +97,7 @@ def write(ids, n_tokens, choose, seed=0):
     return ids
 
 
-def greedy(logits, u):
+def greedy(logits, u):  # u is not used
     return logits.argmax(axis=-1)
 
 
@@ -111,13 +111,13 @@ show(two_texts)
 assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beginning"
 
 # %% [markdown] tags=["answer"]
-# Not at all: where nothing is drawn at random, an equal beginning goes on in an equal way. Many
-# people expect two stories, since the model gives many stories a probability.
+# Not at all: where nothing is drawn at random, an equal beginning goes on in an equal way. One may
+# expect two stories, since the model gives many stories a probability.
 
 # %% [markdown]
 # **This is the surprise of the lesson**: a model that has read thousands of stories writes a single
-# one, if it takes the likeliest token at every step. And that one is not typical (section 6). So we
-# draw at random, with the model's probabilities. How?
+# one, if it takes the likeliest token at every step. From other beginnings, too, its texts are
+# alike (section 6). So we draw at random, with the model's probabilities. How?
 
 # %% [markdown] tags=["deeper"]
 # ### A second danger: a text that runs in a circle
@@ -157,11 +157,13 @@ for token in p_open.argsort()[::-1][:6]:
 # %% [markdown]
 # ## 2. Forward: four steps from scores to a token
 #
-# **Temperature.** Divide the logits by a number, the temperature T. (So in this lesson a text has
-# the length L, and not T as before.) p is proportional to exp(logit), and exp(logit / T) is
-# exp(logit)^(1/T). So p becomes p^(1/T), up to a constant. At T = 1/2, a token that was twice as
-# likely as another becomes four times as likely. The *entropy* is the mean surprisal of what is
-# drawn, $-\sum_v p_v \ln p_v$: 0 where one token is certain, ln V where all are equally likely.
+# **Temperature.** Divide the logits by a number, the temperature T. (So here a text has the length
+# L, not T.) p is proportional to exp(logit), and exp(logit / T) is exp(logit)^(1/T). So p becomes
+# p^(1/T), up to a constant. At T = 1/2, a token that was twice as likely as another becomes four
+# times as likely.
+#
+# The *entropy* is the mean surprisal of what is drawn, $-\sum_v p_v \ln p_v$: 0 where one token is
+# certain, ln V where all are equally likely.
 
 # %%
 def entropy(p):
@@ -189,7 +191,7 @@ assert np.allclose(softmax(four_logits / 1e-3), [1, 0, 0, 0]), "a low T is greed
 
 # %%
 def keep_top_k(logits, k):
-    smallest_kept = np.sort(logits, axis=-1)[:, -k, None]
+    smallest_kept = np.sort(logits, axis=-1)[:, -k, None]  # (B,1): the k-th largest of each row
     return np.where(logits < smallest_kept, -np.inf, logits)
 
 
@@ -198,9 +200,10 @@ assert np.isfinite(keep_top_k(np.array([[2.0, 1.0, 1.0, 0.0]]), 2)).sum() == 3, 
 
 # %% [markdown]
 # **Nucleus, or top-p.** After "Once upon a" one token is enough, after "there was a" eight are
-# likely: no fixed k suits both. So fix a share of the probability instead, called top-p: go down
-# from the likeliest token until this share is covered. There are two definitions, and both are in
-# use. Our four probabilities have the sums 0.5, 0.75, 0.9 and 1. Take a share of 0.8:
+# likely: no fixed k suits both. So fix a share of the probability instead, called top-p. Add up the
+# probabilities from the likeliest token down, and stop near this share. Where exactly? Two
+# definitions are in use. Our four probabilities have the sums 0.5, 0.75, 0.9 and 1. Take a share of
+# 0.8:
 #
 # - Holtzman et al. keep the smallest set whose sum *reaches* the share: 0.9 does, with **three**
 #   tokens.
@@ -667,7 +670,7 @@ assert one_sequence.argmax() == 100 and together.argmax() == 60, "likeliest, and
 assert abs(-math.log(one_sequence[60]) / 100 - coin_entropy) < 1e-9, "typical: as the entropy says"
 
 # %% [markdown] tags=["answer"]
-# All heads: each tails makes a sequence less likely, by the factor 0.4 / 0.6. Most people guess a
+# All heads: each tails makes a sequence less likely, by the factor 0.4 / 0.6. It is easy to guess a
 # sequence with 60 heads. There are so many of those that one of them nearly always comes, or one
 # with about as many heads. But each single one is less likely than all heads.
 
@@ -690,7 +693,8 @@ plot.save(coin_figure, "12_coin.png")
 # throw is near the entropy. This is Shannon's theorem. It holds for texts too, if they are long and
 # come from a source that does not change (stationary and ergodic). One who searches for the
 # likeliest text searches for 100 heads. Greedy choice does so step by step, and may miss it. Beam
-# search follows several texts at once and keeps the likeliest ones, so it finds likelier texts.
+# search follows several texts at once and keeps the likeliest ones, so it usually finds likelier
+# texts.
 #
 # Now we measure it. Take unseen stories, give the model their first 9 tokens (the start token is
 # one of them), and let it go on in different ways. Then compute the model's own surprisal, in nats
@@ -841,10 +845,10 @@ print("most frequent:", ", ".join(f"{word} {n}" for word, n in hard_words.most_c
 assert easy.mean() > 0.6 and hard.mean() < 0.1 < 0.3 < held_by_hard, "few tokens hold much"
 
 # %% [markdown]
-# Most of a real story can be predicted. One token in twenty costs more than 2 nats: a place, a
-# quality, the first word of a sentence. There the story could go on in several ways. Greedy choice
-# takes the cheapest token each time, which is not free: where eight words are equally likely, each
-# costs about 2 nats. One text of each kind:
+# Most of a real story can be predicted. One token in twenty costs more than 2 nats. In the list
+# these are places and first words of a sentence, where a story can go on in several ways. Greedy
+# choice takes the cheapest token each time, which is not free: where eight words are equally
+# likely, each costs about 2 nats. One text of each kind:
 
 # %%
 for name, ids in texts.items():
@@ -852,10 +856,11 @@ for name, ids in texts.items():
     print(f"{name}:\n{textwrap.fill(textwrap.shorten(told, 280, placeholder=' …'), 96)}\n")
 
 # %% [markdown]
-# At T = 1.5 a word is in a wrong place ("Every windy morning, word, Zoe").
-# Greedy sentences are correct, and they are always the same ones. At T = 1 text is *typical*.
-# Whether you want that depends on the purpose: a calculation has one right answer, and a story may
-# go on in many ways.
+# At T = 1.5 a word is in a wrong place ("Every windy morning, word, Zoe"). The greedy sentences
+# above are correct, but of all runs of 4 tokens in the greedy texts only 8 % are different ones. At
+# T = 1 text is *typical*: it costs about what real text costs, and varies as much. Whether you want
+# that depends on the purpose: a calculation has one right answer, and a story may go on in many
+# ways.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. In the library
@@ -936,9 +941,10 @@ print(f"with those of another story there: {with_other:.2f}")
 assert with_other > 1.2 * with_all, "without what the first tokens said, the rest costs more"
 
 # %% [markdown]
-# In the last line all positions are as before, and the cost is much higher all the same. So what
-# the first tokens said matters. (Or the beginning of another story misleads: a part of the rise may
-# come from that.)
+# In the last line there is a start token, all positions are as before, and the cost is much higher
+# all the same. So what the first tokens said matters. (Or the beginning of another story misleads:
+# a part of the rise may come from that.) What the other two changes cost by themselves, these lines
+# do not say.
 #
 # There is another price. When the window slides, each token moves one position down, and its
 # position is part of the input. So nothing of the last step can be kept, and the whole window is
@@ -948,8 +954,8 @@ assert with_other > 1.2 * with_all, "without what the first tokens said, the res
 # is minus the loss times the number of tokens. Texts of different lengths are compared by their
 # *mean*, because each further token makes the sum smaller.
 #
-# So a model can judge which of two texts is better. We look for the names Zoe, Max, Anna and Leo in
-# each story, and replace the last of them by another of the four:
+# So a model can judge which of two texts is likelier. We look for the names Zoe, Max, Anna and Leo
+# in each story, and replace the last of them by another of the four:
 
 # %%
 loss, _ = model.loss(real[:1, :-1], real[:1, 1:], grad=False)
@@ -993,8 +999,8 @@ assert (worse > 0).mean() > 0.8, "the model knows which name belongs there"
 #
 # - A model gives probabilities; a text needs a choice at every step: temperature, top-k, nucleus,
 #   draw, in this order.
-# - Greedy choice writes one and the same text, although the model gives others a probability: the
-#   likeliest text is not a typical text.
+# - Greedy choice writes one and the same text, although the model gives others a probability. And
+#   the likeliest text is not a typical text.
 # - "top-p 0.9" in one program is not "top-p 0.9" in another: the paper keeps the smallest set that
 #   reaches the share, GPT-2's code keeps tokens as long as their sum is at most the share.
 
