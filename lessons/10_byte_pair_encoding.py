@@ -25,13 +25,14 @@ set_threads(1)  # small arrays: a second thread would only be in the way
 so_far = small_world.show("10")
 
 # %% [markdown]
-# It reads and writes letters, so it must spell each word anew. And it sees 32 letters only, about
-# six words.
+# This model reads and writes letters, so it must spell each word anew. And it sees 32 letters only,
+# about six words.
 #
 # For a model a text is a row of whole numbers, its **tokens**; the list of all pieces of text that
 # have a number is the **vocabulary**. The choice of the pieces fixes
 #
-# - how many rows the embedding has, and how many scores the head computes at every position;
+# - how many rows the embedding has, and how many scores the model's last step computes at every
+#   position;
 # - how long a text is, counted in tokens: the cost of attention grows with its square (lesson 03);
 # - what the model cannot read at all.
 #
@@ -71,7 +72,8 @@ assert 20 < len(new) / len(unknown) < 80, "of a hundred words, a few have no num
 # The solution lies between: **let frequent pieces be one token, and spell rare words in several.**
 # Which pieces? Counting decides. Suppose that the words `low`, `lower`, `newest` and `widest` were
 # seen. Here is how the new word `lowest` is written by each of the three methods. (`<unk>` means
-# unknown, and `</w>` means that a word ends here.)
+# unknown. `</w>` means that a word ends here: only the pieces need this mark, and section 2 says
+# why.)
 
 # %%
 from minigpt import plot
@@ -129,7 +131,7 @@ toy = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
 
 
 def split(word):
-    """The symbols from which a word starts."""
+    """A word before all merges: its characters, the last one with the mark."""
     return [*word[:-1], word[-1] + "</w>"]
 
 
@@ -151,8 +153,8 @@ assert toy_pairs["e", "s"] == toy_pairs["s", "t</w>"] == 9, "six times newest, t
 # %% [markdown]
 # Two pairs were seen 9 times. A rule must choose between them, or two programs learn two different
 # vocabularies. Sennrich's program takes the pair that comes last in alphabetical order, here
-# `(s, t</w>)`. In Python that is simply the largest `(count, pair)`. Pairs that were seen only once
-# are not merged.
+# `(s, t</w>)`. In Python that is simply the largest `(count, pair)`: the counts are compared first,
+# and the pairs only where the counts are equal. Pairs that were seen only once are not merged.
 
 # %%
 def merge(symbols, pair):
@@ -257,8 +259,8 @@ for word in toy:
     assert whole == [word + "</w>"], "a word that was learnt is one symbol"
 
 # %% [markdown] tags=["answer"]
-# `est</w>`: merge 2 is done before merge 5, and then no `e` is left for `ne`. Most people guess
-# `ne`, because we read a word from its beginning.
+# `est</w>`: merge 2 is done before merge 5, and then no `e` is left for `ne`. One who reads the
+# word from its beginning guesses `ne`.
 
 # %% [markdown]
 # This is **the surprise of this lesson**. It is easy to believe that an encoder goes from left to
@@ -433,7 +435,7 @@ started = time.process_time()
 learner = Learner(known_counts)  # counts all words once
 fast_merges = [merge_next(learner) for _ in range(50)]
 fast = time.process_time() - started
-early, learner.touched = learner.touched / 50, 0
+early, learner.touched = learner.touched / 50, 0  # the mean so far; then count anew
 fast_merges += [merge_next(learner) for _ in range(950)]
 late = learner.touched / 950
 print(f"50 merges, all words counted again    {slow:.2f} s")
@@ -445,8 +447,8 @@ assert early < len(known_counts) / 10, "the first 50 touch few words each"
 assert late < early / 5, "the later the merge, the fewer the words"
 
 # %% [markdown]
-# The later the merge, the rarer its pair and the fewer the words that it touches, while
-# `learn_slowly` counts all words until the end.
+# Later merges have rarer pairs, so on average they touch fewer words, while `learn_slowly` counts
+# all words until the end.
 #
 # One slow step is left: for each merge, `merge_next` looks through all pairs for the largest count.
 # The library keeps the pairs in groups, one group for each count, and begins with the highest. So
@@ -480,10 +482,10 @@ for word in some_words[-3:]:
     print("  ", " | ".join(encode_by_rank(word, manual_ranks)))
 
 # %% [markdown]
-# Why are the two ways equal? Take the merge of rank 7. It makes a new symbol, and each new pair in
-# the word contains this symbol. A merge that uses the symbol must have been learnt after it, so its
-# rank is above 7. So no pair with a rank below 7 can appear now: "lowest rank first" goes through
-# the list from its first merge to its last.
+# Why are the two ways equal? Suppose that the merge of rank 7 has just been done in a word. It
+# makes a new symbol, and each new pair in the word contains this symbol. A merge that uses the
+# symbol must have been learnt after it, so its rank is above 7. So no pair with a rank below 7 can
+# appear now: "lowest rank first" goes through the list from its first merge to its last.
 #
 # This needs one condition: no two merges make the same symbol, as ab + c and a + bc would. The last
 # assertion checks it for our merges. In GPT-1's released list, too, each of the 40,000 merges makes
@@ -644,7 +646,7 @@ plot.save(figure, "10_symbols_per_word.png")
 
 # %% [markdown]
 # Look first at the four curves in which the text is like the one that the merges come from. From 16
-# merges to 512, each doubling saves about 0.2 to 0.35 symbols for each word. Later doublings save
+# merges to 512, each doubling saves 0.21 to 0.33 symbols for each word. Later doublings save
 # less: no word can have less than one symbol. The story world has so few words that its learning
 # ends early: no pair is left that occurs twice.
 #
