@@ -67,8 +67,8 @@ plot.save(drawing.figure, "08_gpt1.png")
 
 # %% [markdown]
 # How large is it? The shapes tell it before anything is computed. The names are those of the
-# published checkpoint: `c_attn` makes queries, keys and values, and the two `c_proj` are the output
-# maps of attention and of the MLP.
+# published checkpoint: `c_attn` makes queries, keys and values, `c_fc` is the first map of the MLP,
+# and the two `c_proj` are the output maps of attention and of the MLP.
 
 # %%
 import math
@@ -85,7 +85,7 @@ def gpt1_shapes(V, T, C, n_layer):
     for i in range(n_layer):
         for part in BLOCK:
             shapes[f"h.{i}.{part}.weight"] = maps[part]
-            shapes[f"h.{i}.{part}.bias"] = maps[part][-1:]
+            shapes[f"h.{i}.{part}.bias"] = maps[part][-1:]  # one number a column
     return shapes
 
 
@@ -198,7 +198,7 @@ def hidden_forward(w, ids, n_head, rate=0.0, key=None):
     p, c2 = ops.embedding_forward(w["positions_embed.weight"], np.arange(ids.shape[1]))
     h, c3 = ops.dropout_forward(e + p, rate=rate, key=key and key.fold(0))
     caches = []
-    for i in range((len(w) - 2) // 12):
+    for i in range((len(w) - 2) // 12):  # two tables, and 12 arrays a block
         of_block = [w[name] for name in names_of_block(i)]
         h, cache = block_forward(h, of_block, n_head, rate, key and key.fold(i + 1))
         caches.append(cache)
@@ -443,7 +443,7 @@ assert len(results) == len(w) == 26 and worst < 1e-8, "every array of the model 
 # things are taken on trust, and both are in `train`: the rule that moves the weights (Adam, lesson
 # 09), and the loop around it (lesson 11).
 #
-# **Guess:** after how many updates is it better than the letter table?
+# **Guess:** after about how many updates is it better than the letter table: 10, 100 or 500?
 
 # %%
 TINY = new_gpt1(V=small_world.V, T=small_world.T, C=64, n_layer=2, std=0.06)
@@ -561,10 +561,11 @@ assert abs(p_now - 0.003) < 0.001, "the likeliest token, but its probability is 
 # Why is the loss 10.78, a little above ln 40478? The repetition hardly changes it: its
 # probability is the highest of 40,478, but it is only 0.003. LayerNorm gives $h$ the length
 # $\sqrt{768}$, and the numbers of a row have standard deviation 0.02. So the score of a row that
-# has nothing to do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. If scores are normal, the
-# mean of exp(score) is $\exp(s^2 / 2)$, and the loss is about $\ln V + s^2 / 2 = 10.61 + 0.15$.
-# With weights of 0.06 in place of 0.02, $s^2$ is nine times as large, and by this formula the first
-# loss is about 12.
+# has nothing to do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. The loss is the logarithm
+# of a sum of V numbers exp(score), minus the target's score, which is 0 on average. If scores are
+# normal, the mean of exp(score) is $\exp(s^2 / 2)$. So the loss is about $\ln (V \exp(s^2 / 2)) =
+# \ln V + s^2 / 2 = 10.61 + 0.15$. With weights of 0.06 in place of 0.02, $s^2$ is nine times as
+# large, and by this formula the first loss is about 12.
 
 # %% [markdown] tags=["deeper"]
 # ### The trap: a gradient that is zero
@@ -674,8 +675,9 @@ axes.set(title="Where GPT-1's numbers, work and memory are", ylabel="percent")
 plot.save(figure, "08_costs.png")
 
 # %% [markdown]
-# In a forward pass a token costs 251 million operations and 1.2 MB of memory (training costs three
-# times the operations). With these operations, in float32, the paper's batch of 64 sequences of 512
+# In a forward pass a token costs 251 million operations and 1.2 MB of memory. (Training costs three
+# times the operations: backward, each product gives two, one for each of its factors.) With the
+# library's reference operations, in float32, the paper's batch of 64 sequences of 512
 # tokens would need 39 GB. A program that keeps less and computes some values again (lesson 00)
 # needs less.
 #
@@ -897,6 +899,9 @@ print(f"norm of its gradient: {np.linalg.norm(tied.grad):.3f}; of the part that 
 assert library.head is tied and np.allclose(tied.grad, from_head + from_input), "two uses, one sum"
 
 # %% [markdown]
+# The part that would be missing is nearly as long as the whole. (Lengths of vectors do not simply
+# add up, so this is not its share.)
+#
 # And now everything: logits, loss and all gradients of the functions and of the modules.
 
 # %%
