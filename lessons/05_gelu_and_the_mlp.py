@@ -29,9 +29,9 @@ so_far = small_world.show("05")
 assert so_far["four heads"] > so_far["the letter table"] + 0.1, "worse than the table"
 
 # %% [markdown]
-# Still worse than the table. Two things are missing. This lesson brings the first, a bend between
-# linear maps. It does not yet help alone (lesson 06 begins with that model). The second is a plus
-# sign (lesson 07).
+# Still worse than the table. Three parts of a Transformer are missing. This lesson brings the
+# first, a bend between linear maps. It does not help alone (lesson 06 begins with that model). The
+# others are LayerNorm and a plus sign (lessons 06, 07).
 #
 # What a network learns is the numbers of its linear maps (lesson 01). Here are two of them, one
 # after the other: 7 numbers become 28, and these 28 become 7. Multiply out:
@@ -91,8 +91,9 @@ assert np.array_equal(bent_ab, WANTED), "two maps with ReLU between are right"
 # %% [markdown]
 # The best linear map gives 0.5 in all four cases: it has learned nothing. The last column puts
 # ReLU(s) = max(s, 0) between two linear maps. ReLU is the simplest function with a bend: flat
-# left of 0, rising right of 0. A *unit* is one output z of the first map (lesson 01) with its
-# bend. With s = a + b, two units are enough: ReLU(s) - 2 ReLU(s - 1).
+# left of 0, rising right of 0. A *unit* is one output z of the first map with its bend. Two are
+# enough: with s = a + b, the first map gives s and s - 1. After the bends, the second map gives
+# ReLU(s) - 2 ReLU(s - 1).
 
 # %% [markdown]
 # ReLU is x times a switch, which is 1 (on) for x > 0 and else 0 (off). **GELU** makes the switch
@@ -116,8 +117,8 @@ assert np.array_equal(bent_ab, WANTED), "two maps with ReLU between are right"
 # \qquad u = \sqrt{2/\pi}\,\bigl(x + 0.044715\,x^3\bigr).
 # $$
 #
-# OpenAI's code computes the tanh form, in GPT-1 and in GPT-2, so the released weights were trained
-# with it. From here on, GELU means the tanh form.
+# OpenAI's code computes the tanh form, in GPT-1 and in GPT-2, so the released weights need it. From
+# here on, GELU means the tanh form.
 
 # %% [markdown] tags=["deeper"]
 # ### One unit is not enough
@@ -127,7 +128,8 @@ assert np.array_equal(bent_ab, WANTED), "two maps with ReLU between are right"
 #
 # 1. When z rises, the output never turns: it only rises (or stays), or it only falls (or stays).
 # 2. We want one output for the equal pair and another for the unequal pair. So both z of one pair
-#    must be larger than both z of the other, and their sum must be larger too.
+#    must be larger than both z of the other: if a z of one pair lay between the two of the other,
+#    the output would turn there. Then the sum of the larger two is larger too.
 # 3. But z is linear, so the two sums are equal: z(0, 0) + z(1, 1) = z(0, 1) + z(1, 0). So one unit
 #    is not enough.
 
@@ -221,8 +223,10 @@ assert no_cube > 50 * between.max(), "the cubic term brings the forms together"
 # %% [markdown]
 # Half a thousandth is small, but it is no rounding error. If you load released weights into a
 # model with the other form, the difference goes into every following layer, and there is no error
-# message. GPT-1, GPT-2, ALBERT v2 and the gates of T5 v1.1 have the tanh form. The files of BERT,
-# RoBERTa, ELECTRA, DistilBERT, BART, XLNet and DeBERTa (lessons 26 to 32) name the exact form.
+# message. GPT-1, GPT-2, ALBERT v2 and the gates of T5 v1.1 (exercise 1 has such a gate) have the
+# tanh form. The configuration files of BERT, RoBERTa, ELECTRA, DistilBERT, BART, XLNet and DeBERTa
+# (lessons 26 to 32) say `gelu`, and Hugging Face's library computes the exact form for this name.
+# (Google's own code of BERT computes the tanh form for it.)
 #
 # Code of the exact form must not compute 1 + erf far left of 0. At x = -9 the computer rounds erf
 # to -1, and the sum is 0. There $\Phi(x) = \mathrm{erfc}(-x/\sqrt2)/2$ is right, where
@@ -272,8 +276,8 @@ assert -0.171 < values.out.min() < 0, "GELU falls a little below 0"
 # x is used in four lines: `square`, `cube`, `inner` and `half`. So its gradient is the sum of four
 # parts. The table below shows `dx` when its last part has been added.
 #
-# **Your turn:** two of the four parts go through `cube = square * x`, where `square = x * x`. Write
-# their sum, for a given gradient dcube of the cube.
+# **Your turn:** the parts of `cube` and `square` together are the gradient of x through
+# cube = x * x * x. Write it, for a given gradient dcube of the cube.
 
 # %%
 from minigpt.gradcheck import numeric
@@ -366,7 +370,7 @@ print("slope at 1 and at -1:", slope(np.array([1.0, -1.0])).round(3))
 
 # %% [markdown] tags=["answer"]
 # **The surprise: both.** Compare the slopes at 1 and at -1: 1.083 and -0.083. Their sum is 1. So it
-# is for every x and -x. For t and the second term change their signs with x, and of the sum only
+# is for every x and -x: t and the second term change their signs with x, so both cancel, and
 # 1/2 + 1/2 is left. So wherever the slope is above 1, it is below 0 at -x, by the same amount.
 
 # %% tags=["hide-input"]
@@ -382,8 +386,8 @@ plot.save(figure, "05_slope.png")
 
 # %% [markdown]
 # So GELU is *not monotone*: left of about -0.75 its output rises when x falls. If a unit at x = -1
-# should give more output, the update moves its x further *down*. That is no sign error. The slope
-# there is negative, and a backward pass that sets negative slopes to 0 is wrong.
+# should give more output, the update moves its x further *down*. That is no sign error: a backward
+# pass that sets negative slopes to 0 is wrong.
 
 # %% [markdown] tags=["deeper"]
 # ### The exact form, in numbers
@@ -477,10 +481,10 @@ assert now_weight > 5 and reached > 900, "first the weight grows, then the bias 
 # the examples, and so it does where its weight learns too. GELU removes the exact zero. In this
 # example, in 1,000 updates, it does not revive the dead unit.
 #
-# At -2 the bias alone seems to say that ReLU is better: 17 examples still reach the unit, and it
-# comes back, while the GELU unit goes down. **That is true only while the weight does not learn.**
-# With its weight, as in a model, the GELU unit comes back too. The last lines show how: the weight
-# grows, and with it the number of examples that the unit lets pass.
+# Now start at -2, and look at the bias alone. ReLU seems better: on 17 examples z is still
+# positive, so the ReLU unit comes back, while the GELU unit goes down. **That is true only while
+# the weight does not learn.** With its weight, as in a model, the GELU unit comes back too. The
+# last lines show how: the weight grows, and with it the number of examples that the unit lets pass.
 
 # %% [markdown]
 # ## 5. The MLP, its check, and the trap
@@ -574,9 +578,9 @@ assert all(result.error < 1e-8 for result in results), "GELU and the MLP are rig
 # of the *erf* form, which is the simpler formula. The gradient is wrong by less than 0.1 % of its
 # largest entry. Which check sees that?
 #
-# - **In float32** finite differences are noisy: the rounding error is the last digit divided by eps
-#   (lesson 00). So a careless check uses eps = 1e-3 and accepts an error of 1 %. The mistake
-#   passes.
+# - **In float32** finite differences are noisy: they divide the rounding error of the output by eps
+#   (lesson 00). So a careless check takes a large eps, 1e-3, and accepts an error of 1 %. The
+#   mistake passes.
 # - **In float64** the noise is far smaller, and a tolerance of 1e-7 is possible. Then the mistake
 #   is seen. (With a tolerance of 1 % it would pass here too.)
 
