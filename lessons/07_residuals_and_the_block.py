@@ -99,9 +99,9 @@ print("parameters:", sum(math.prod(shape) for shape in shapes))
 # %% [markdown] tags=["deeper"]
 # ### The tower: 24 blocks, measured
 #
-# Now the deep network. Two things can be switched: `plus` adds what the sub-layer computes to its
-# input, instead of replacing the input by it; `norm` is a LayerNorm after that. We send a random
-# input up and a random gradient down. At every height we measure two things:
+# Now the deep network. Two things can be switched. Without `plus`, what a sub-layer computes
+# replaces its input; with `plus` it is added to its input. `norm` is a LayerNorm after that. We
+# send a random input up and a random gradient down. At every height we measure two things:
 #
 # - the length (norm) of the gradient, which is 1 at the top;
 # - the *mean cosine* of two positions: 0 means that their vectors are at right angles, 1 that all
@@ -336,9 +336,9 @@ assert abs(np.mean(dropped == other) - 0.82) < 0.004, "another key gives an inde
 #
 # **Backward.** A number that was dropped did not change the output: its gradient is 0. One that was
 # kept was multiplied by 1/0.9: so is its gradient. That is the forward once more, with the same
-# key, applied to dout. And since the key makes the function fixed, finite differences can check it.
-# With a generator that goes on at every call, each difference would compare two different
-# functions.
+# key, applied to dout. And since the same key gives the same mask, finite differences can check it.
+# (A generator that goes on at every call would give each call another mask. Each difference would
+# then compare two different functions.)
 
 # %%
 from minigpt import gradcheck
@@ -388,15 +388,15 @@ assert v.out.shape == x.shape == (2, 3, 4), "a block keeps the shape, so blocks 
 # And the small world? We take the model of section 1, with the plus and without any other change,
 # and as many updates.
 #
-# **Guess:** is it now better than the letter table?
+# **Guess:** its loss was 2.99, and the letter table has 2.12. Is it now near 2.9, 2.1 or 1.5?
 
 # %%
 with_plus = small_world.show("10")
 assert with_plus["two blocks"] < with_plus["the letter table"] - 0.3, "it is better than the table"
 
 # %% [markdown] tags=["answer"]
-# It is, as the first of our models, and by far. It begins to write words. (The plus signs add no
-# parameter, so most guess that they change little.)
+# It is 1.51: better than the table, as the first of our models, and by far. It begins to write
+# words. (The plus signs add no parameter, so it is natural to guess that they change little.)
 
 # %% [markdown]
 # Look at `s2` once more. **The second sum starts from n, not from x.** From LN1 on, the stream is
@@ -495,9 +495,9 @@ assert slopes["below attention"] < 0.5 * slopes["s1"], "and past the attention"
 # %% [markdown]
 # ## 5. Collapse: four lines
 #
-# `ds2`, `dn` and `dm` begin as the same array, so one name is enough: a copy needs no name of its
-# own. We write LN', MLP' and Attn' for the backward passes. As in Python, the dn at the right of a
-# line is the one from before:
+# In the code above `ds2`, `dn` and `dm` begin as the same array. So here they share one name, dn;
+# in the same way `ds1`, `da` and `dx` share the name dx. We write LN', MLP' and Attn' for the
+# backward passes. As in Python, the dn at the right of a line is the one from before:
 #
 # | forward | backward |
 # |---|---|
@@ -732,9 +732,11 @@ assert wrong["backward without x +"] == ["x"], "all 12 parameters check out"
 # The last of the four runs has no plus signs in the forward, and the backward that belongs to it.
 # Its gradients are right, and in 400 updates it learns how frequent each letter is and no more
 # (2.8). Can it learn at all? The line below the table is a control. At half the rate, with four
-# times the updates, it comes to 1.26. **So two blocks without a plus can learn, but slowly.**
-# Section 1 suggests why, though these runs do not prove it: without the plus the positions become
-# alike, so little is left of the letter that was just read.
+# times the updates, it comes to 1.26. **So two blocks without a plus can learn, but here only at a
+# lower rate and with more updates.** One of the two alone is not enough: the loss stayed above 2.5
+# when we gave `train` only `rate=0.1`, or only `steps=1600`. Section 1 suggests why learning is
+# hard, though these runs do not prove it: without the plus the positions become alike, so little is
+# left of the letter that was just read.
 #
 # Once more the wrong sum: what is the loss of the model that was trained with n, if it is computed
 # with x?
@@ -786,9 +788,9 @@ assert 0.5 < lengths["LN(x + f(x))", 24][0] < 2, "all paths together keep the le
 # %% [markdown]
 # In this fresh network with twelve blocks, GPT-1's depth, the direct path alone keeps 0.38 of the
 # gradient (at 24 blocks, in the picture, less than 0.2). A fresh sub-layer adds little to the
-# stream, so each LayerNorm divides by a number near 1: the last line shows it for the first block.
-# But there are 24 such divisions in twelve blocks. If each is by 1.04, together they are by
-# 1.04^24 = 2.6, and 1 / 2.6 = 0.38. The last column shows that the real divisions explain nearly
+# stream, so each LayerNorm divides by a number near 1 (the last printed line: the first block). But
+# there are 24 such divisions in twelve blocks. If each is by 1.04, together they are by 1.04^24 =
+# 2.6, and 1 / 2.6 = 0.38. The last column of the table shows that the real divisions explain nearly
 # all that is lost. (The projections of lesson 06 take away little.) What the direct path loses, the
 # paths through the sub-layers bring back: together they keep the length.
 #
