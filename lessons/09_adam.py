@@ -30,11 +30,12 @@ so_far = small_world.show("09")
 assert so_far["two blocks, by gradient descent"] > so_far["the letter table"], "no better than it"
 
 # %% [markdown]
-# No better than a table that counts. With the rule of this lesson, as many updates led to about 1.5
-# (lesson 07).
+# No better than a table that counts. With this lesson's rule and schedule, as many updates led to
+# about 1.5 (lesson 07).
 #
-# Gradient descent has one rule, p = p - lr g, where lr is the **learning rate**. Take a loss with
-# two weights, one of which is a hundred times as steep as the other:
+# Gradient descent has one rule, p = p - lr g, where lr is the **learning rate** (it was 0.3; rates
+# from 0.2 to 0.5 end alike). Take a loss with two weights, one of which is a hundred times as steep
+# as the other:
 #
 # $$
 # L(a, b) = \tfrac{1}{2} (100\, a^2 + b^2) \qquad da = 100\, a \qquad db = b
@@ -243,8 +244,8 @@ assert abs(paths["with momentum"][-1, 1]) < 0.01 < paths["gradient descent"][-1,
 
 # %% [markdown]
 # Momentum first goes too far in both directions, past the minimum. (Adam has momentum too, and goes
-# past it as well, to -0.13.) Its gain comes later, in $b$: after 100 updates gradient descent still
-# has 15 % of it (section 1), momentum less than 1 %.
+# past it as well, to -0.13.) Momentum's gain comes later, in $b$: after 100 updates gradient
+# descent still has 15 % of it (section 1), momentum less than 1 %.
 #
 # Adam's path is a straight diagonal: $a$ and $b$ take *the same* steps, to six digits, although
 # one direction is a hundred times as steep. The division by $\sqrt{v}$ removes the scale of each
@@ -357,7 +358,7 @@ assert [round(factor(t), 3) for t in (1, 10, 100, 1000)] == [0.316, 0.153, 0.309
 
 # %% [markdown] tags=["answer"]
 # **The surprise.** **Without its corrections Adam starts faster, not slower**, by a factor of 3,
-# then of 6.5, for about a thousand updates. Most look at $m$ alone, which is too small. But the
+# then of 6.5, for about a thousand updates. $m$ alone is too small, and says the opposite. But the
 # root of $v$, by which it is divided, is smaller still. The corrections shorten the steps.
 
 # %% [markdown]
@@ -395,11 +396,11 @@ for x, (cosine, linear) in known.items():
 # %% [markdown] tags=["deeper"]
 # ### Weight decay is added beside the gradient, not to it
 #
-# **Weight decay** pulls every weight towards 0, p = p - lr decay p, so that only those weights
-# stay large that the data keep large. For plain gradient descent this is the same as adding decay
-# · p to the gradient. For Adam it is not. What is added to $g$ is divided by $\sqrt{v}$, as $g$
-# is: a weight with large gradients has a large $\sqrt{v}$, and decays less. We take weights that
-# start at 1, and gradients that are pure noise of three sizes. All these weights should decay
+# **Weight decay** pulls every weight towards 0, p = p - lr decay p. A weight stays large only where
+# the gradients of the data pull it back. For plain gradient descent this is the same as adding
+# decay · p to the gradient. For Adam it is not. What is added to $g$ is divided by $\sqrt{v}$, as
+# $g$ is: a weight with large gradients has a large $\sqrt{v}$, and decays less. We take weights
+# that start at 1, and gradients that are pure noise of three sizes. All these weights should decay
 # alike: the mean of the noise is 0, so it says nothing about where a weight should be.
 
 # %%
@@ -511,8 +512,8 @@ for (name, rule, decay), expected in EXPECTED.items():
 
 # %% [markdown]
 # **The trap: "after an update, the weights must have changed".** It is the natural first test of an
-# optimiser, and the right one fails it: look at the first column. If you "repair" that by computing
-# the schedule at t/T, you have another optimiser.
+# optimiser, and a right optimiser fails it: look at the first column. If you "repair" that by
+# computing the schedule at t/T, you have another optimiser.
 #
 # ### Three optimisers on the small GPT-1
 #
@@ -711,8 +712,8 @@ plot.save(figure, "09_controls.png")
 #
 # - **How many updates.** One update at the full rate leaves one of eight models stuck, ten leave
 #   all of them. A warm-up over the first tenth is too short for five of eight.
-# - **GPT-1's first update at rate 0 does not help**: with it and no other warm-up, all eight are
-#   stuck. So the cause is not only that Adam's first step is the longest.
+# - **GPT-1's first update at rate 0 does not help.** It skips Adam's first step, the longest one.
+#   But with it and no other warm-up, all eight are stuck. So that step alone is not the cause.
 # - **The rate.** At a quarter of the rate none is stuck without warm-up. The loss, 1.76, is nearly
 #   that of the high rate with warm-up, 1.72. So warm-up permits a high rate; in these runs a high
 #   rate by itself gains little.
@@ -762,7 +763,8 @@ plot.save(figure, "09_controls.png")
 #     decay = lr_t * self.weight_decay
 #     return lr_t, self.eps, decay
 #
-# The numbers are corrected, not the arrays: $\hat m / (\sqrt{\hat v} + \epsilon)$ is the same as
+# The corrections are in these three numbers, and $m$ and $v$ are kept without them. For
+# $\hat m / (\sqrt{\hat v} + \epsilon)$ is the same as
 # $m / (\sqrt v + \epsilon \sqrt{1 - \beta_2^t})$ times the factor of section 3. The update of the
 # arrays is one operation for both rules, and it works in place:
 #
