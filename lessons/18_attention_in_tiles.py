@@ -153,8 +153,8 @@ print("o / z after each tile:", " ".join(f"{value:.2f}" for value in so_far))
 # Now for all queries of a head. The loop goes over tiles of keys. Queries look back, so a tile
 # whose first key is at position `first` concerns only the queries from `first` on. Each array in
 # the loop has at most T rows, and at most `keys` or D columns. (`np.s_[...]` keeps a slice in a
-# variable. Row 0 and column 0 of a tile are the same position, so the triangle of the mask starts
-# in its corner.)
+# variable. Row 0 and column 0 of a tile's scores are both position `first`, so the triangle of the
+# mask starts in their corner.)
 
 # %%
 def tile_scores(q, k):
@@ -208,8 +208,8 @@ assert apart < 1e-14, "tiles give the same attention"
 # ds_{tj} = p_{tj}\,(dp_{tj} - \delta_t), \qquad dp_{tj} = \sum_c dout_{tc}\,v_{jc}.
 # $$
 #
-# It can be computed without p. Put in the sum for dp, and add over the keys j first: the inner sum
-# is then a number of out, which was kept.
+# It can be computed without p. Put in the sum for dp, and add over the keys j first. The inner sum
+# is then $out_{tc}$, and out was kept.
 #
 # $$
 # \delta_t = \sum_j p_{tj}\,dp_{tj}
@@ -304,8 +304,8 @@ assert all(result.word == "happy" for result in by_lines), "each gradient of bot
 # The last line of the output names what a cache must keep: q, keys, values, out, and m2 and z2,
 # from which lse is made. No score and no share is among them. Two things deserve a second look:
 #
-# - The gradient of `m1` is 0: `z1` and `o1` are sums of exp(s - m1), they are multiplied by
-#   exp(m1 - m2), and m1 cancels (as the largest logit in lesson 02). `z1`, `o1` and `rescale` have
+# - The gradient of `m1` is 0. `z1` and `o1` are sums with exp(s - m1). They are multiplied by
+#   exp(m1 - m2), so m1 cancels (as the largest logit in lesson 02). `z1`, `o1` and `rescale` have
 #   gradients, but we do not need them: the backward undoes the softmax of the whole row at once.
 # - The tiles meet only in dq. Each tile adds its part. dk and dv of a tile belong to it alone.
 
@@ -406,7 +406,7 @@ plot.save(memory_figure, "18_memory.png")
 # T x T x D: two forward, four backward. Tiles make a seventh, because the scores are computed
 # again. We count the pairs of a query and a key.
 #
-# **Guess:** is that more arithmetic than before, as much, or less?
+# **Guess:** are the seven more arithmetic than the six, as much, or less?
 
 # %%
 computed = sum((2048 - first) * 64 for first in range(0, 2048, 64))
@@ -443,10 +443,10 @@ for length in LENGTHS:
     print(f"{length:5,} positions: {time_of_whole:3.0f} ms, in tiles {time_of_tiles:3.0f} ms")
 
 # %% [markdown]
-# On a busy machine our tiles may take longer than the whole. They are written to be read: each tile
-# makes its own small products and new arrays. So these times say nothing about the method. Dao et
-# al. report shorter times on GPUs; lesson 20 computes a reason: to write and read a large table
-# takes longer than to compute it.
+# Our tiles often take less time than the whole, but on a busy machine they may take more. Both ways
+# are written to be read: each tile makes new arrays, and the whole makes all pairs. So these times
+# say little about the method. Dao et al. report shorter times on GPUs; lesson 20 computes a reason:
+# to write and read a large table takes longer than to compute it.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. In the library
@@ -456,7 +456,8 @@ for length in LENGTHS:
 # softmax is enough. These are its three steps. At first `e` holds the scores of a tile. `_exp`
 # changes them in place, so afterwards `e` holds their exponentials, and returns the sum z of each
 # row. It subtracts no m, so lse is just log z. (Where a sum is too large or too small for that, the
-# library computes the tile again, with m.) `v_g` has the values of the heads of one thread:
+# library computes the tile again, with m.) The heads are divided among the processor's threads.
+# `v_g` has the values of one thread's heads:
 #
 #     # minigpt/ops/fast/attention.py
 #     z = _exp(e)

@@ -163,8 +163,9 @@ print(f"after the work: {time.perf_counter() - began_at:.5f} s, {len(products)} 
 assert (made, len(products)) == (0, 10), "a launch does not wait for its work"
 
 # %% [markdown]
-# If a launch waited for its work, the cell above would never end. When the first clock was stopped,
-# no product at all had been made.
+# If a launch waited for its work, the cell above would never end: the first piece of work waits for
+# a signal, which comes after the launches. When the first clock was stopped, no product at all had
+# been made.
 #
 # Is the model of the picture right? Our own queue can show it. Here a launch and a kernel only
 # wait, for milliseconds in place of microseconds. Compare *measured* with its two neighbours:
@@ -193,9 +194,9 @@ for kernel_ms, model_ms in zip((12, 2), ends, strict=True):
 # %% [markdown] tags=["deeper"]
 # ### One line on two machines
 #
-# How does the processor do beside the T4? Nothing in `line` says where it runs: the array decides.
-# The reference of every operation in this course is written in this way. (The numbers are in the
-# GPU's memory already. To bring them there takes longer.)
+# How does the processor do beside the T4? The next cell has a function `line`. Nothing in it says
+# where it runs: the array decides. The reference of every operation in this course is written in
+# this way. (The numbers are in the GPU's memory already. To bring them there takes longer.)
 
 # %%
 import math
@@ -296,8 +297,8 @@ assert 0.4 < nano_step.adamw / sum(nano_step) < 0.6, "AdamW makes half of them"
 assert of_launches > 2 * max(of_memory, of_arithmetic), "the launches take longest"
 
 # %% [markdown] tags=["answer"]
-# Launching: more than twice as long as each of the others. Most guess arithmetic, for which faster
-# GPUs are made.
+# Launching: more than twice as long as each of the others. Faster GPUs are made for arithmetic,
+# which is the shortest.
 
 # %% [markdown]
 # AdamW is a few lines of arithmetic, and half of all launches: it needs a dozen for each tensor,
@@ -413,8 +414,8 @@ axes.legend()
 plot.save(figure, "20_roofline.png")
 
 # %% [markdown]
-# The slope is memory, the flat part arithmetic; only the linear maps reach it. Products of matrices
-# (the linear maps, and two in attention) have nearly all of the arithmetic.
+# The slope is memory, the flat part arithmetic; only the linear maps reach the flat part. Products
+# of matrices (the linear maps, and two in attention) have nearly all of the arithmetic.
 #
 # **Guess:** the other launches have less than 1 % of the arithmetic. How much of the *time*?
 
@@ -429,16 +430,16 @@ assert of_work < 0.02 and of_time > 0.5, "hardly any arithmetic, more than half 
 assert {one.name for one in everything if one not in by_memory} == {"matmul"}, "only products"
 
 # %% [markdown] tags=["answer"]
-# **60 %** (computed for the reference, at published float32 peaks, with nothing in a cache). Most
-# count the arithmetic, and guess a few percent. But these launches wait for memory.
+# **60 %** (computed for the reference, at published float32 peaks, with nothing in a cache). By the
+# arithmetic it would be 1 %. But these launches wait for memory.
 
 # %% [markdown]
 # Only products of matrices reach the ridge. Cores that are twice as fast would not help the others.
 #
 # What helps? Fewer bytes. The ten launches of LayerNorm move 12 times the bytes of x (section 3):
-# each reads an array that the launch before it has written. One kernel could read x once and write
-# its result once: 2 times. This is a second reason to fuse. Numbers that stay in the cores
-# between two operations need no trip to memory and back. Lesson 21 writes such a kernel.
+# most read what another has written. One kernel could read x once and write its result once: 2
+# times these bytes, not 12. This is a second reason to fuse. Numbers that stay in the cores between
+# two operations need no trip to memory and back. Lesson 21 writes such a kernel.
 
 # %% [markdown] tags=["deeper"]
 # ### What the 60 % depend on
@@ -490,9 +491,11 @@ for name, (cores, ghz, memory, rate, _) in DEVICES.items():
 # 50 to 100 operations.** A kernel that does less with each number lets the cores wait.
 #
 # Bandwidth is one side of memory. The other is **latency**: the time between a request and the
-# arrival of the bytes. Data sheets do not give it. We assume some hundreds of clock ticks, and
+# arrival of the bytes. Data sheets do not give it. We assume about 400 to 1,200 clock ticks, and
 # compute with 300 nanoseconds and with 600. To use the full bandwidth, many requests must be under
 # way at the same time. How many bytes? This is **Little's law**: what is under way = rate x time.
+# The next table has these bytes for both latencies. Its last two columns divide them by the number
+# of threads that the GPU can hold.
 #
 # $$
 # \text{bytes in flight} = \text{bandwidth} \times \text{latency}
@@ -511,8 +514,8 @@ for name, (_, _, memory, _, threads) in DEVICES.items():
 
 # %% [markdown]
 # So a GPU holds many more threads than it has cores: while some wait for memory, others compute.
-# (The share of its places for threads that is filled is called *occupancy*.) Whether 4 bytes for
-# each thread are enough depends on the latency: by these figures yes at 300 nanoseconds, and no at
+# (What part of its places for threads is filled is called *occupancy*.) Whether 4 bytes for each
+# thread are enough depends on the latency: by these figures yes at 300 nanoseconds, and no at
 # 600. If some places are empty, or if numbers have 16 bits, less is under way. Then each thread
 # must request more at once. Lesson 21 does that.
 
@@ -561,9 +564,10 @@ for n_rows in (8192, 64):
     assert 2 <= arrays_of_x["fast"] < 2.5 < 4 <= arrays_of_x["reference"], "half as many new arrays"
 
 # %% [markdown]
-# Where x is large, the fast one usually takes less time for a row. Where x fits into the cache, the
-# difference is smaller. The arithmetic is the same. (There are two possible reasons: fewer passes,
-# and fewer new arrays, in the last column. We have not separated them.)
+# On a machine without other work, the fast one takes much less time for a row of the large x. Where
+# x fits into the cache, the difference is smaller. (A busy machine can hide both: run the cell
+# again.) The arithmetic is the same. (There are two possible reasons: fewer passes, and fewer new
+# arrays, in the last column. We have not separated them.)
 #
 # Now the roofline of section 4 again. Each point is one operation of the block, with all its
 # launches. The triangle of the same color is the same operation as a single kernel that reads its
@@ -738,8 +742,9 @@ else:
 # %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
 #
-# - Williams, Waterman and Patterson drew the roofline for processors with several cores. In section
-#   6 they fit your processor as well: fewer passes and fewer new arrays together make it faster.
+# - Williams, Waterman and Patterson drew the roofline for processors with several cores. We have
+#   not drawn it for yours. Section 6 only measures there what fewer passes and fewer new arrays
+#   bring together.
 # - Their "operational intensity" counts bytes between the caches and the memory, and so do we.
 # - Little's law is about any queue: the average number of things inside is their rate of arrival
 #   times the time that each stays.
