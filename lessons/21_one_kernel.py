@@ -53,9 +53,11 @@ plot.save(drawing.figure, "21_grid.png")
 # %% [markdown]
 # ## 2. The simplest kernel
 #
-# Here it is in C. `__global__` marks a kernel, and `extern "C"` keeps its name as it is. `float*
-# x` is the address where an array begins: C knows no shapes. The second line of the body, the `if`,
-# is the one that beginners forget.
+# Here it is in C. `__global__` marks a kernel, and `extern "C"` keeps its name as it is. `float* x`
+# is the address where an array begins: C knows no shapes. The second line of the body, the `if`, is
+# easily forgotten. `kernel.ran` runs a kernel: it gets the number of blocks, the threads of a
+# block, and the arguments. (Where that is not possible, it says why, and the lines below its `if`
+# are left out.)
 
 # %%
 GELU = """
@@ -96,8 +98,8 @@ assert "out of bounds" in found or found == "not checked", "the mistake is found
 # $$
 #
 # As a kernel, this has again one thread for each number. It computes s again, with some ten
-# operations. To keep s and to read it would move four more bytes, and while four bytes come, a T4
-# could do 100 operations (lesson 20).
+# operations. To keep s would write four bytes, and to read it again four more. While four bytes
+# come, a T4 could do 100 operations (lesson 20).
 
 # %%
 GELU_BACKWARD = """
@@ -189,8 +191,8 @@ print("pieces for each instruction:", [len(pieces(places)) for _, places in show
 assert len(pieces(32 * LANES)) == 8 * len(pieces(LANES)), "eight times as many bytes are moved"
 
 # %% [markdown] tags=["answer"]
-# **The same numbers, and eight times the bytes.** Most guess that it makes no difference: nothing
-# in the code of the slow kernel looks wrong.
+# **The same numbers, and eight times the bytes.** Nothing in the code of the slow kernel looks
+# wrong.
 
 # %% [markdown]
 # If each lane reads a number of a row of its own, 32 pieces come, and 4 bytes of each are used. If
@@ -228,8 +230,9 @@ if kernel.ran(BY_ROW, "by_row", 2, 32, by_row, rows_in, g_in, b_in, 40, 70):
 # It is right, and probably slow. (In the loop the same pieces are needed again, and a cache may
 # still hold some of them. How much that saves can only be measured on a GPU.)
 #
-# About warps: where an `if` divides the lanes of a warp, one part waits for the other. Since 2017,
-# with the generation called Volta, the parts may also take turns.
+# One more thing about warps. An `if` can be true for some lanes of a warp and false for others.
+# Then one part waits for the other. (Since 2017, with the generation called Volta, the parts may
+# also take turns.)
 
 # %% [markdown]
 # ## 5. A warp for each row: a sum in five steps
@@ -315,7 +318,7 @@ print("a sum of 32 lanes, and LayerNorm with a warp for each row")
 # %%
 ROWS, COLUMNS = 40, 70  # neither is a multiple of 32
 XN = 1 + np.random.default_rng(2).standard_normal((ROWS, COLUMNS), dtype=np.float32)
-XN[0] *= 0.001  # a row whose variance is 1e-6: here 1e-5 decides, so a test sees it
+XN[0] *= 0.001  # a row with a variance of 1e-6: a test sees it if + 1e-5 is missing
 G, B = np.random.default_rng(3).standard_normal((2, COLUMNS), dtype=np.float32)
 EXPECTED, KEPT = ops.layernorm_forward(XN, G, B)
 by_warp = np.full_like(XN, np.nan)
@@ -402,7 +405,7 @@ extern "C" __global__ void column_sums(float* sums, const float* x, int rows, in
                                        int stripe) {
     int c = blockIdx.x * blockDim.x + threadIdx.x, s = threadIdx.y;   // column, stripe
     if (c >= columns) return;
-    int end = (s + 1) * stripe < rows ? (s + 1) * stripe : rows;
+    int end = (s + 1) * stripe < rows ? (s + 1) * stripe : rows;      // the smaller one
     float sum = 0;
     for (int row = s * stripe; row < end; row++) sum += x[row * columns + c];
     sums[s * columns + c] = sum;
@@ -493,10 +496,10 @@ assert less[1] > 5 and less[0] > 2, "stripes round less, above all where the sum
 #
 # Neighbouring threads read neighbours of b and the same number of a, so all reads are coalesced.
 # But each multiply-add (a multiplication and an addition) needs two loads. A multiprocessor is a
-# part of the GPU with its own cores. In one clock tick it starts one load of a warp, or four
-# multiply-adds of a warp (NVIDIA's guide, and its white paper on the H100). Two loads take two
-# ticks. In two ticks eight multiply-adds could start, and there is one. So at most an eighth of the
-# peak rate is possible, even if a cache has all numbers.
+# part of the GPU with its own cores. In one clock tick it starts at most one load of a warp, and at
+# most four multiply-adds of a warp (NVIDIA's guide, and its white paper on the H100). Two loads
+# take two ticks. In two ticks eight multiply-adds could start, and there is one. So at most an
+# eighth of the peak rate is possible, even if a cache has all numbers.
 
 # %% [markdown]
 # ### Rung 2: tiles in shared memory
@@ -639,9 +642,9 @@ for columns_of_half, half in (("0 to 7", slice(0, 4)), ("8 to 15", slice(4, 8)))
 
 # %% [markdown]
 # So all 32 lanes must arrive at an `mma`. And c is distributed over the lanes as one half of a is.
-# So two results c, side by side, are already the registers of a factor a for the next `mma`. The
-# last rungs of attention use this: the probabilities go from the first product to the second, and
-# no number moves to another lane.
+# So two results c, side by side and rounded to bfloat16, are already the registers of a factor a
+# for the next `mma`. The last rungs of attention use this: the probabilities go from the first
+# product to the second, and no number moves to another lane.
 
 # %% [markdown]
 # ### What the counts predict
@@ -732,22 +735,26 @@ if kernel.ran(library, "layernorm_forward", 5, (32, 8), *given):
     assert np.allclose(by_library, by_warp, atol=1e-6), "the same LayerNorm"
 
 # %% [markdown]
-# The source also says `__launch_bounds__(WARPS * WARP, SMALL ? 3 : 2)`: at least three blocks, or
-# two, must fit into a multiprocessor at once. A T4 has 40 multiprocessors, with 65,536 registers
-# each (NVIDIA's guide, table of compute capabilities). Why three blocks? The more threads there
-# are, the more loads are on their way at the same time (Little's law again). Three blocks of 256
-# are 768 threads, of the 1,024 that a multiprocessor of a T4 can hold. Then a thread may use 65,536
-# / 768 = 85 registers. Four blocks would leave it 64, too few beside the 24 of its part of a row.
-# `SMALL` is true where that part needs at most 24 registers, as for 768 numbers; for longer rows
-# two blocks must do.
+# The source also says `__launch_bounds__(WARPS * WARP, SMALL ? 3 : 2)`. A block has 8 warps, 256
+# threads. The line makes the compiler use so few registers that three such blocks (or two) fit into
+# a multiprocessor at once. Why three? Two things pull in opposite directions:
+#
+# - *Many threads* have many loads on their way at the same time (Little's law again). A
+#   multiprocessor of a T4 can hold 1,024 threads, that is four blocks.
+# - *Few threads* have more registers each. A multiprocessor has 65,536 of them (NVIDIA's guide,
+#   table of compute capabilities). With four blocks a thread may use 65,536 / 1,024 = 64, with
+#   three 85. A row of 768 numbers takes 24 of them. We took 64 to be too few; it is not measured.
+#
+# `SMALL` is true where the part of a row needs at most 24 registers. Longer rows need more, so
+# there two blocks must do.
 #
 # ### Attention (lesson 18)
 #
 # A block of 8 x 8 threads owns 32 queries of a head and meets keys in tiles of 32. Of these 32 x 32
 # scores each thread computes 4 x 4, as in rung 3. It reads eight numbers from shared memory, of
 # four queries and four keys, and makes 16 multiply-adds: each number that is read is used four
-# times. This is the online softmax. r and c count the four queries and the four keys of a thread;
-# `largest` is m of lesson 18, and `sum` is z; `o[r]` is the thread's part of a row of o. `row_max`
+# times. This is the online softmax. r counts the four queries of a thread, and c its four keys.
+# `largest` is m of lesson 18, and `sum` is z. `o[r]` is the thread's part of a row of o. `row_max`
 # and `row_sum` combine the values of the threads of a row:
 #
 #     # minigpt/ops/cuda/attention.cu
