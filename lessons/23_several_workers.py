@@ -5,7 +5,7 @@
 # gradient of the whole batch, to the last digits. Then you will add vectors in a ring, in which no
 # worker sends more than two gradients, even if there are a thousand workers. The deeper parts show
 # three mistakes that the usual tests do not find. They measure how much harm a shared dropout mask
-# does, and start real processes, whose speed three numbers explain.
+# does, and start real processes, whose speed is compared with a formula of three numbers.
 #
 # Reading: 25 minutes for the core, 90 minutes for all of it. Running: 30 to 80 seconds. Before it:
 # lessons 07 (dropout and its keys), 11 (the training loop, `normalizer`) and 16 (GPT-2).
@@ -50,7 +50,7 @@ print(f"all: {four.mean()}; mean of means: {mean_of_means}; parts / 4, added: {s
 assert mean_of_means == 6 and sum_of_parts == four.mean() == 5, "divided by 4, the parts add up"
 
 # %% [markdown] tags=["answer"]
-# 6, and not the 5 that all four together have. Most expect 5: it would be 5 with two losses each.
+# 6, and not the 5 that all four together have. With two losses each it would be 5.
 
 # %% [markdown]
 # The mean of two means is the mean *only if both parts have the same size*. Another rule always
@@ -275,7 +275,7 @@ for row in different[:3]:
 
 # %%
 def noise(g, n):
-    """The standard deviation over keys of the sum over n workers; the mean of W/n groups."""
+    """Standard deviation, over keys, of the sum of n workers; a mean: W workers are W/n groups."""
     sums = g.reshape(len(g), W // n, n, -1).sum(axis=2)  # variance over keys, of all parameters
     return np.sqrt(sums.var(axis=0).sum(axis=-1).mean())
 
@@ -283,7 +283,7 @@ def noise(g, n):
 def correlation(g):
     """The mean correlation of the gradients of two different workers."""
     g = g - g.mean(axis=0)
-    products = np.einsum("kap,kbp->ab", g, g)
+    products = np.einsum("kap,kbp->ab", g, g)  # of workers a and b: over keys, parameters
     pairs = products / np.sqrt(np.outer(np.diag(products), np.diag(products)))
     return (pairs.sum() - W) / (W * (W - 1))
 
@@ -723,10 +723,11 @@ for batch, (c1, u1, s2, t2) in three_numbers.items():
     print(f"batch {batch:2}{one:21,.0f}{two:14,.0f}{predicted_two:22,.0f}{t1 / t2 / 2:13.0%}")
 
 # %% [markdown]
-# In our runs on two cores without other work, a second worker nearly doubled the speed of the large
-# batch. For the small batch it brought little, and in some runs **two workers were slower than
-# one.** (If your first line is bad too, compare its first two columns. A worker that must share its
-# core is late, and in a ring all others wait for the slowest.)
+# When does a second worker help? By the formula t(2) < t(1) only if s < c / 2. Compare s with c in
+# your first table. The gradient is as long for 2 rows as for 32, but c is much smaller for 2. So
+# for the small batch s may be more than c / 2, and then **two workers are slower than one.** (If
+# the second column is not near half of the first, your cores have other work too. A worker that
+# must share its core is late, and in a ring all others wait for the slowest.)
 #
 # The formula says what more workers cannot do. However large N is, t(N) stays above u:
 #
@@ -760,10 +761,10 @@ print("milliseconds  " + "".join(f"{1e3 * t:8.2f}" for t in row_seconds))
 print("  for a row   " + "".join(f"{1e3 * t:8.2f}" for t in row_seconds / row_counts))
 
 # %% [markdown]
-# Without other work on the machine, one row alone takes longer than one row among 32 (last line).
-# So a part of c is not divided either: it is the same for 1 row as for 32. (We guess that it is the
-# time to call each operation, and the work on the weights.) That part belongs to u. For small
-# batches the formula therefore predicts too high a speed.
+# Look at the last line. If one row alone takes longer than one row among 32, then a part of c is
+# not divided either: it is the same for 1 row as for 32. (On a busy machine the line may show
+# nothing. We guess that this part is the time to call each operation, and the work on the weights.)
+# It belongs to u. For small batches the formula then predicts too high a speed.
 
 # %% tags=["hide-input"]
 figure, axes = plot.plt.subplots()
@@ -854,8 +855,8 @@ assert off(by_library, one_worker) < 1e-12, "two processes compute what one comp
 #   1910.02054, stage 1).
 # - **What is left out.** Here the *data* are divided. The model can be divided too: each matrix
 #   over several workers (tensor parallelism), the layers one after the other (pipeline
-#   parallelism), or experts, of which a token needs few. The stages 2 and 3 of ZeRO also divide the
-#   gradients and the weights. None of these is built here.
+#   parallelism), or *experts*, several MLPs in place of one, of which each token uses few. The
+#   stages 2 and 3 of ZeRO also divide the gradients and the weights. None of these is built here.
 
 # %% [markdown]
 # ## 8. To keep
