@@ -31,6 +31,7 @@
 # Can a small model do it at all? Here is a task that can only be learnt in this way. Each document
 # draws a new mapping from 8 symbols to 2 labels, + and -, and shows 16 pairs. The next document has
 # another mapping, so the weights cannot store it: it stands only in the text before.
+# (`take_along_axis` looks up each symbol's label in its row of `mapping`.)
 
 # %%
 import math
@@ -195,11 +196,11 @@ assert sorted(highest["2 layers"])[1] > 0.85, "three of four with two layers hav
 # position alone, so the query cannot find out which symbol it belongs to. One way: layer 1 copies
 # each symbol to the place of its label, and layer 2 looks for it there. Does the model do this? We
 # want to see its attention weights, and later to *replace* them. No module of the library offers
-# that, so `read` writes the forward pass once more.
+# that, so `with_tables` writes the forward pass once more.
 
 # %%
-def read(tiny, ids, tables=(None, None)):
-    """-> the attention weights of each layer (n,T,T), or what is in their place; the accuracy"""
+def with_tables(tiny, ids, tables=(None, None)):
+    """-> the weights that each layer has used (n,T,T), its own or the table; the accuracy"""
     x = tiny.wte.weight.data[ids] + tiny.wpe.weight.data[: ids.shape[1]]
     weights = []
     for block, table in zip(tiny.h, tables, strict=True):
@@ -216,8 +217,8 @@ def read(tiny, ids, tables=(None, None)):
 
 
 some = new_documents[:200]
-shares, of_read = read(two_layers, some)
-assert np.allclose(of_read, accuracy(two_layers, some)), "it computes what the model does"
+shares, by_model = with_tables(two_layers, some)
+assert np.allclose(by_model, accuracy(two_layers, some)), "it computes what the model does"
 print("attention weights of layer 1 and 2:", shares[0].shape, shares[1].shape)
 
 # %%
@@ -244,16 +245,17 @@ print(f"marked in red: position {ROW}, the symbol {names[some[0, ROW]]}")
 # attention weights of layer 1 ourselves: each place looks at the place before it, whatever stands
 # there. As a control, each place looks equally at all places up to it.
 #
-# **Guess:** after 15 examples, its own attention is right in 92 %. And each of the two tables?
+# **Guess:** with its own attention, the model is right in 92 % after 15 examples. And with each
+# table?
 
 # %%
 before_it = np.eye(2 * PAIRS, k=-1, dtype=np.float32)  # each place looks at the place before
 before_it[0, 0] = 1
 everywhere = np.tri(2 * PAIRS, dtype=np.float32)
 everywhere /= everywhere.sum(axis=1, keepdims=True)
-tried = {"its own": of_read[-1]}
+tried = {"its own": by_model[-1]}
 for name, table in (("the place before", before_it), ("all places equally", everywhere)):
-    tried[name] = read(two_layers, some, (table, None))[1][-1]
+    tried[name] = with_tables(two_layers, some, (table, None))[1][-1]
 for name, value in tried.items():
     print(f"layer 1 looks at: {name:20} {value:4.0%} right after 15 examples")
 assert tried["the place before"] > tried["its own"] - 0.04, "our table suffices"
@@ -263,16 +265,17 @@ assert tried["all places equally"] < 0.7, "without the symbol, layer 2 finds not
 # The place before: 92 % again. All places equally: 55 %, nearly a coin.
 #
 # **The surprise of this lesson.** Training took 1,250 updates to find the attention of layer 1. In
-# the trained model our table, one line of code, does as well. So all that layer 2 needs is that
-# layer 1 *copies* the token before; layer 2 *finds* an equal symbol. The head of layer 2 is called
-# an **induction head**. Olsson et al. 2022 (arXiv 2209.11895) find such heads in models of many
-# sizes. (Ours is one model, seed 0.)
+# the trained model our table, one line of code, does as well. So all that layer 2 needs of the
+# attention below is that it *copies* the token before; layer 2 *finds* an equal symbol. The head of
+# layer 2 is called an **induction head**. Olsson et al. 2022 (arXiv 2209.11895) find such heads in
+# models of many sizes. (Ours is one model, seed 0.)
 
 # %% [markdown] tags=["deeper"]
 # ### And layer 2?
 #
 # First on average over 200 documents: how much attention lies where we expect it? Then the same
-# intervention in layer 2. There, our table lets a symbol look equally at the labels of its equals.
+# intervention in layer 2. There, our table lets a symbol look at the labels of all earlier symbols
+# that equal it, at each as much.
 
 # %%
 at_label, at_symbol = np.arange(1, 2 * PAIRS, 2), np.arange(0, 2 * PAIRS, 2)
@@ -281,7 +284,8 @@ equal = (some[:, at_symbol, None] == some[:, None, at_symbol]) & earlier  # the 
 known = equal.any(axis=-1)
 print("attention weight, on average                  layer 1   layer 2")
 to_own = [w[:, at_label, at_label - 1].mean() for w in shares]
-to_answer = [(w[:, at_symbol][:, :, at_label] * equal).sum(axis=-1)[known].mean() for w in shares]
+symbol_to_label = [w[:, at_symbol][:, :, at_label] for w in shares]  # (n, symbols, labels)
+to_answer = [(w * equal).sum(axis=-1)[known].mean() for w in symbol_to_label]
 print(f"from a label to its own symbol             {to_own[0]:10.2f} {to_own[1]:9.2f}")
 print(f"from a symbol to the labels of its equals  {to_answer[0]:10.2f} {to_answer[1]:9.2f}")
 assert to_own[0] > 0.5 and to_answer[1] > 0.7, "layer 1 copies the symbol, layer 2 finds the label"
@@ -295,7 +299,7 @@ both_written = {}
 print("layer 1 looks at       layer 2 looks at           after 15 examples")
 for first_name, first in (("the place before", before_it), ("all places", everywhere)):
     for second_name, second in (("where it wants", None), ("labels of its equals", to_labels)):
-        after_15 = read(two_layers, some, (first, second))[1][-1]
+        after_15 = with_tables(two_layers, some, (first, second))[1][-1]
         both_written[first_name, second_name] = after_15
         print(f"{first_name:22} {second_name:26} {after_15:4.0%}")
 assert both_written["the place before", "labels of its equals"] > 0.8, "two tables of ours"
@@ -313,10 +317,10 @@ assert both_written["all places", "labels of its equals"] > 0.8, "and layer 2 al
 # question about which text is likelier.
 #
 # GPT-2's paper wants a *competent generalist* in place of *narrow experts*. *Multitask learning*
-# trains one model on many tasks, but it would need hundreds of data sets (section 1). McCann et al.
-# (2018, arXiv 1806.08730) wrote ten tasks as text: (translate to french, english text, french
-# text). People describe and show such tasks in plain text. The GPT-2 paper *speculates*, in its own
-# word, that a large enough model learns them there, because that helps to predict the text.
+# trains one model on many tasks, but it may need hundreds of data sets or more (section 1). McCann
+# et al. (2018, arXiv 1806.08730) wrote ten tasks as text: (translate to french, english text,
+# french text). People describe and show such tasks in plain text. The GPT-2 paper *speculates*, in
+# its own word, that a large enough model learns them there, because that helps to predict the text.
 #
 # Our reference model (lesson 11) has read tens of thousands of stories of a small world. Here is a
 # story that it has not read, and two endings.
@@ -374,6 +378,7 @@ plot.save(first_figure, "19_two_endings.png")
 # token t + 1. So take the log-softmax at each position, select the token that really follows, and
 # keep the tokens of the answer. A batch needs rows of one length: shorter rows are padded on the
 # *right*. The causal mask (lesson 03) hides later positions, so the padding changes nothing.
+# (`score` takes rows of similar length together, so that little is padded.)
 
 # %%
 def log_p_of_next(model, ids):
@@ -390,7 +395,7 @@ def score(model, encoded, rows=16):
     found = [None] * len(encoded)
     by_length = sorted(range(len(encoded)), key=lambda i: sum(map(len, encoded[i])))
     for first in range(0, len(by_length), rows):
-        group = by_length[first : first + rows]
+        group = by_length[first : first + rows]  # so many of about one length
         ids = np.full((len(group), sum(map(len, encoded[group[-1]]))), START)
         for row, i in zip(ids, group, strict=True):
             row[: sum(map(len, encoded[i]))] = [*encoded[i][0], *encoded[i][1]]
@@ -490,9 +495,9 @@ assert endings_right > names_right, "the model is better than the trick"
 assert names_right > 0.6, "and the trick is better than a coin"
 
 # %% [markdown]
-# No one has taught the model what an ending is. Near 50 %, a hundred items give an error of
-# ten points. The last row is a cheap trick: count the names in an ending that are not in the
-# story. It can only work because our wrong endings are from other stories.
+# No one has taught the model what an ending is. Near 50 %, the interval of a hundred items reaches
+# ten points to each side. The last row is a cheap trick: count the names in an ending that are not
+# in the story. It can only work because our wrong endings are from other stories.
 
 # %% [markdown] tags=["deeper"]
 # ## 5. Sum or mean? What the length of an answer does
@@ -575,7 +580,7 @@ for way in WAYS:
 
 # %%
 def append(records, which, by=little, n=8):
-    """The endings number `which` with the n likeliest next tokens; and with n random tokens."""
+    """The right (which = 0) or wrong endings with n likely tokens more; with n random ones."""
     before = [encode(record[0], " " + record[1 + which]) for record in records]
     written = by.generate([c + a for c, a in before], n, top_k=1)
     rng = np.random.default_rng(3)
@@ -586,7 +591,7 @@ def append(records, which, by=little, n=8):
 
 right_plain = [right for right, _ in little_scores]
 wrong_plain = [wrong for _, wrong in little_scores]
-appended = {which: append(endings, which) for which in (0, 1)}
+appended = {which: append(endings, which) for which in (0, 1)}  # likely, random, one text
 print(f"appended to a wrong ending: {appended[1][2]!r}\n")
 
 
@@ -624,11 +629,11 @@ assert knowing["mean"] > 0.9, "clear evidence is not moved by eight tokens"
 
 # %% [markdown]
 # **A surprise.** The sum likes short answers. The mean was brought in as the cure, and it has a
-# preference of its own: with eight likely tokens more, the wrong ending wins five times out of six,
-# and the right one nearly always. The control, random tokens, shows what the mean likes: not
-# length, but tokens that are easier than the answer's average. Sum and mean fail in opposite
-# directions. With clear evidence they did not fail: the reference model still finds the right
-# ending.
+# preference of its own. With eight likely tokens after it, the wrong ending wins five times out of
+# six. With them after the right ending, that one wins nearly always. The control, random tokens,
+# shows what the mean likes: not length, but tokens that are easier than the answer's average. Sum
+# and mean fail in opposite directions. With clear evidence they did not fail: the reference model
+# still finds the right ending.
 
 # %% [markdown] tags=["deeper"]
 # ## 6. Perplexity: who counted, and where did the window begin?
@@ -683,8 +688,8 @@ assert per_byte["reference model"] < 0.2 * per_byte["guessing tokens"], "the mod
 # the first tokens of each window are predicted from almost nothing. The windows can overlap: they
 # move on by a smaller *stride* (here a number of tokens), and only tokens that no earlier window
 # has predicted are scored. Then each token after the first window has at least context - stride
-# tokens before it, for context / stride times the work. For a context of 8 and a stride of 4 (`=`
-# is scored, `-` is only read):
+# tokens before it. The price is context / stride times the work. For a context of 8 and a stride of
+# 4 (`=` is scored, `-` is only read):
 #
 #     tokens      0 1 2 3 4 5 6 7 8 9 . . . . . .
 #     window 1    = = = = = = = =
@@ -717,8 +722,8 @@ assert p_256 > 1.3 * p_128 > p_128 > p_64, "a smaller stride, a smaller loss"
 
 # %% [markdown]
 # The model and the scored tokens are the same. Only what stands before each token has changed, and
-# without overlap the perplexity is 1.8 times that of stories alone. With a small stride it comes
-# close. Always give the stride.
+# with it its position. Without overlap the perplexity is 1.8 times that of stories alone. With a
+# small stride it comes close. Always give the stride.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. Check: which child is meant, and the trap
@@ -737,25 +742,25 @@ assert p_256 > 1.3 * p_128 > p_128 > p_64, "a smaller stride, a smaller loss"
 GROWN_UP = ("Grandma", "Grandpa", "Mother", "Father")
 
 
-def which_child(s):
-    """(what is before the name, the right name, the wrong name, what is after it), or None"""
+def as_schema(s):
+    """A story -> what is before the name, the right and the wrong name, what is after; or None"""
     roles = {str(role): role for event in s.events for role in (event.who, event.to) if role}
     for k in range(len(s.sentences) - 1, 0, -1):
         before, now = " ".join(one.text for one in s.sentences[:k]), s.sentences[k]
-        known = [name for name in roles if name.istitle() and name in before]
-        known = [name for name in known if name.isalpha() and name not in GROWN_UP]
+        known = [name for name in roles if name.istitle() and name in before]  # named so far
+        known = [name for name in known if name.isalpha() and name not in GROWN_UP]  # children
         named = re.findall("|".join(known) or "$^", now.text)  # "$^" is found nowhere
         if len(known) == 2 and len(named) == 1 and not now.text.endswith(f"{named[0]}."):
             a, b = (roles[name] for name in known)
             other = {a: b, b: a}  # the events again, with the children exchanged
             swapped = [type(e)(*(other.get(role, role) for role in e)) for e in now.events]
-            if any(map(s.world(k).problem, swapped)):
+            if any(map(s.world(k).problem, swapped)):  # the other name would contradict
                 first, last = f"{before} {now.text}".rsplit(named[0], 1)
                 return first.rstrip(), named[0], next(n for n in known if n != named[0]), last
     return None
 
 
-schemas = [record for record in map(which_child, short) if record][:60]
+schemas = [record for record in map(as_schema, short) if record][:60]
 for before, right, wrong, after in schemas[:3]:
     print(f"...{before[-44:]} [{right}, not {wrong}]{after[:32]}")
 
@@ -790,8 +795,9 @@ assert by_score["full: both"] > by_score["partial: what follows"] + 0.2, "partia
 # Partial scoring is no different from a coin here. That is how we chose the sentences: their
 # evidence stands *before* the name, so the name itself decides, and partial scoring leaves it out.
 # In the two schemas of the next cell the deciding word, *large* or *small*, comes *after* the
-# candidate. For the smallest GPT-2 the paper has about 58 % with partial and 56 % with full scoring
-# (read off its figure 3). Which score is right depends on where a test keeps its evidence.
+# candidate. The 273 schemas of GPT-2's paper are mostly of this kind. Its smallest model is right
+# in about 58 % of them with partial and 56 % with full scoring (read off figure 3). Which score is
+# right depends on where a test keeps its evidence.
 #
 # **The trap.** The published file of Winograd schemas, `wsc273.txt`, gives for each text two
 # candidates and the right one. Our own texts have the right one first. Score a model whose weights
@@ -828,11 +834,12 @@ assert careful == 0.5, "shared points are fair"
 # ## 8. Real prompts
 #
 # **Does our reference model learn from its prompt?** It has read stories only. We write mappings in
-# its words: each of four children has one of two things. Which has the last child?
+# its words. Each of four children has one of two things, and one of the children is named again at
+# the end. What does this child have?
 
 # %%
 def shown_in_stories(n_shown, n=100):
-    """-> for each of n prompts: is the thing likelier that the prompt has for the last child?"""
+    """-> for each of n prompts: is the thing likelier that this child has in the prompt?"""
     rng, lines_of_two, right = np.random.default_rng(n_shown), [], []
     for _ in range(n):
         who = rng.choice("Tom Mia Ben Lily Anna Max".split(), 4, replace=False)
@@ -850,9 +857,10 @@ few_shot = [report(f"{n_shown} shown", shown_in_stories(n_shown)) for n_shown in
 assert max(few_shot) < 0.75, "far from 100 %"
 
 # %% [markdown]
-# Hardly: each answer stands there, and it is near a coin. (We also took the same four names and two
-# things in all prompts, and tried six choices of them: 39 to 67 % after 2 examples, 49 to 68 %
-# after 4, 51 to 67 % after 16.) Our tiny model was *trained* on documents that need it.
+# Hardly: each answer stands in the prompt, and the model is near a coin. (We also took the same
+# four names and two things in all prompts, and tried six choices of them: 39 to 67 % after 2
+# examples, 49 to 68 % after 4, 51 to 67 % after 16.) Our tiny model was *trained* on documents that
+# need it.
 #
 # **In large models** the documents are not made for this purpose. GPT-3 has 175 billion
 # parameters. On TriviaQA, questions of general knowledge, it has 64.3 % zero-shot, 68.0 % one-shot
@@ -929,13 +937,14 @@ assert tasks_as_text.winograd(knows_nothing, text, masked).measures[1].value == 
 #   perplexity of 42.16 for the largest, 21.8 was the best before. Its sentences are shuffled, so
 #   nothing before a sentence helps to predict it (lesson 14 has tried that). Winograd: 70.70 % for
 #   the largest.
-# - Its text, WebText: the pages behind 45 million links that three or more readers of Reddit had
-#   liked, 8 million documents in 40 GB after cleaning. Wikipedia is left out, because so many tests
-#   are made of it (section 2.1).
+# - Its text, WebText: the pages behind 45 million links that had at least 3 karma (votes for, minus
+#   votes against) on Reddit, 8 million documents in 40 GB after cleaning. Wikipedia is left out,
+#   because so many tests are made of it (section 2.1).
 # - **Not all of it can be reproduced.** OpenAI scored LAMBADA by the last *token* of the passage;
-#   by the whole last word, EleutherAI's evaluation harness has 32.6 % and a perplexity of 40.06 for
-#   the 117M model on OpenAI's file. The scripts that undid the benchmarks' word splitting
-#   (` @-@ `, ` , `) and the list of stop words were never published, nor the stride.
+#   by the whole last word, EleutherAI's evaluation harness gives 32.6 % and a perplexity of 40.06
+#   for the 117M model on OpenAI's file (reported in its issue 2159). The scripts that undid the
+#   benchmarks' word splitting (` @-@ `, ` , `) and the list of stop words were never published, nor
+#   the stride.
 
 # %% [markdown]
 # ## 11. To keep
