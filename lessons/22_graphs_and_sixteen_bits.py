@@ -18,10 +18,10 @@
 # %% [markdown]
 # ## 1. Why: half the bytes, and a weight that never changes
 #
-# By the count of lesson 20 most operations of a GPT wait for memory. Numbers of 16 bits in place of
-# 32 are moved in half the time. And *tensor cores*, units of a GPU that multiply matrices of short
-# numbers, are much faster: 989 trillion operations per second on an H100, where its float32 cores
-# make 67.
+# By the count of lesson 20 most launches in a block of a GPT wait for memory. Numbers of 16 bits in
+# place of 32 are moved in half the time. And *tensor cores*, units of a GPU that multiply matrices
+# of short numbers, are much faster: 989 trillion operations per second on an H100, where its
+# float32 cores make 67.
 #
 # What do we lose? A floating-point number is 1.*fraction* times a power of two. **bfloat16** has 7
 # bits of fraction. So from 1 to 2 its numbers are 1/128 apart, and from 1/2 to 1 they are 1/256
@@ -86,9 +86,9 @@ gap.judge(your_rounded, tries, 1 / 128, expected=FROM_1_TO_2[nearest])
 
 # %% [markdown]
 # Elsewhere the step is another one. But bfloat16 is the upper half of a float32, so we can round by
-# its bits, whatever the size: to the nearest number, and of two that are equally near to the one
-# whose last bit is 0. (The code adds just under half a step, and then cuts off the lower bits.
-# Where the number must go up, the addition carries.)
+# its bits, whatever the size. Of two numbers that are equally near, we take the one whose last bit
+# is 0. (The code adds just under half a step, and then cuts off the lower bits. If more than half a
+# step stood there, the addition carries into the bits that stay.)
 
 # %%
 FRACTION = {"float32": 23, "tf32": 10, "bfloat16": 7}  # bits; all three have 8 bits of exponent
@@ -193,9 +193,9 @@ assert repeat("bfloat16", 0, 1) == 256, "257 lies in the middle of 256 and 258"
 assert repeat("bfloat16", 1, -0.001) == 1, "0.999 lies nearer to 1 than to 1 - 1/256"
 
 # %% [markdown] tags=["answer"]
-# At 256 and at 1. Most guess near 1,000 and near 0: one rounding is off by at most 1/256 of a
-# number, and errors up and down might cancel. But 256 + 1 is rounded to 256 each time, and 1 -
-# 0.001 to 1.
+# At 256 and at 1. Near 1,000 would be a good guess: one rounding is off by at most 1/256 of a
+# number, and errors up and down might cancel. But 256 + 1 is rounded to 256 each time, as 1 - 0.001
+# is to 1 (section 1).
 
 # %% [markdown]
 # A factor of a product is rounded once, with a relative error of at most 1/256. A sum is rounded
@@ -361,6 +361,11 @@ LITTLE = GPT2Config(vocab_size=letters.vocab_size, n_positions=32, n_embd=32, n_
 print(f"{len(stream):,} letters, for example:", letters.decode(stream[:40]))
 
 
+def round_weights(parameters):
+    for parameter in parameters:
+        parameter.data = rounded(parameter.data, "bfloat16")
+
+
 # %%
 def learn_letters(way, seed, steps=300):
     """The loss of held-out letters; all weights before the last update, and after it."""
@@ -370,18 +375,18 @@ def learn_letters(way, seed, steps=300):
         first = np.random.default_rng([seed, step]).integers(len(stream) - 1100, size=16)
         rows = stream[first[:, None] + np.arange(33)]
         masters = [parameter.data for parameter in parameters]
-        for parameter in parameters if way == "mixed precision" else ():
-            parameter.data = rounded(parameter.data, "bfloat16")
+        if way == "mixed precision":
+            round_weights(parameters)
         model.zero_grad()
         model.loss_backward(model.loss(rows[:, :-1], rows[:, 1:])[1])
         for parameter, master in zip(parameters, masters, strict=True):
             parameter.data = master
         before = np.concatenate([parameter.data.ravel() for parameter in parameters])
         optimizer.step(1e-3)
-        for parameter in parameters if way == "rounded weights" else ():
-            parameter.data = rounded(parameter.data, "bfloat16")
-    for parameter in parameters if way != "float32" else ():  # as the forward pass uses them
-        parameter.data = rounded(parameter.data, "bfloat16")
+        if way == "rounded weights":
+            round_weights(parameters)
+    if way != "float32":
+        round_weights(parameters)  # as the forward pass uses them
     after = np.concatenate([parameter.data.ravel() for parameter in parameters])
     return float(model.loss(held_out[:, :-1], held_out[:, 1:])[0]), before, after
 
@@ -578,7 +583,7 @@ def train(way, steps=4):
             dropped, loss = step_on(graph, x, y, w, (0,) if way == "old key" else key)
         elif way != "old batch":
             x[...], y[...] = new_x, new_y  # copied to the recorded addresses
-        key[...] = step
+        key[...] = step  # a graph with an old key does not look here
         graph.replay()
         losses.append(float(loss[0]))
         masks.append(dropped != 0)
@@ -671,18 +676,19 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 # works too, and 5 microseconds do not count that. What it costs has not been measured on a GPU. (In
 # `benchmarks/host_cost.py` a stand-in takes the place of the GPU, checks all that it is given, and
 # so is slow itself. That gives no more than an upper bound.) The library is careful: it records a
-# step if each of its parts has fewer than 10 trillion operations. By the table that helps where a
-# launch, with the Python around it, costs up to 27 microseconds.
+# step if each of its parts has fewer than 10 trillion operations. In the table these are the steps
+# of up to 8 texts. If a launch with the Python around it costs at most 27 microseconds, each step
+# of the table that would wait is recorded.
 #
 #     # minigpt/jobs/pretrain/step.py
 #     SMALL = 1e13
 #
-# Where `--accumulate` cuts a step into several parts, one graph holds all of them. (Each part of a
-# step has dropout keys of its own. A recorded part always reads the same places of the table of
-# keys, so it cannot be run for another part.) Where the number of targets changes from batch to
-# batch, no step is recorded. The loss divides by it, and a graph stores numbers as values. A graph
-# keeps its memory (rule 1). Where there is too little of it, a warning says so, and the kernels are
-# launched one by one.
+# Where `--accumulate` cuts a step into several parts, one graph holds all of them. (A graph of one
+# part could not be run for the others: each part has dropout keys of its own, and a graph always
+# reads the same addresses.) Where the number of targets changes from batch to batch, no step is
+# recorded. The loss divides by it, and a graph stores numbers as values. A graph keeps its memory
+# (rule 1). Where there is too little of it, a warning says so, and the kernels are launched one by
+# one.
 #
 # A model that writes at least 16 tokens after the first one is recorded too. For this every token
 # must be the same work: the past (lesson 17) has all its room from the start, and how much of it is
@@ -711,8 +717,8 @@ assert by_table == ops.Key.of(0, 2).fold(4, 1).bits, "the table gives the key of
 # ## 8. In the library
 #
 # `minigpt train --dtype bfloat16` needs a GPU with tensor cores for it, and so does `--dtype tf32`.
-# In both, the products of layers and those of causal attention run there. With tf32 only the
-# factors of products are rounded. With bfloat16, what passes between layers is bfloat16, and a
+# In both, the products of layers and those of causal attention run on tensor cores. With tf32 only
+# the factors of products are rounded. With bfloat16, what passes between layers is bfloat16, and a
 # block of GPT-2 rounds the residual stream after each addition: 24 times in GPT-2 small, not a
 # thousand times. The logits are bfloat16 too, each rounded once. These stay float32: the weights
 # that learn, the moments of AdamW, the gains of LayerNorm and its statistics, the sums over the
@@ -739,8 +745,7 @@ extern "C" __global__ void round_all(float* out, const float* x, int n) {
 every = np.arange(0, 2**32, 2**14 + 1).astype(np.uint32).view(np.float32)
 every = every[np.abs(every) < 3e38]  # finite, also after rounding
 by_hand = rounded(every, "bfloat16")
-# the distance of two neighbours in bfloat16: 8 digits stay (section 4); below 2^-126 all distances
-# are 2^-133
+# steps of bfloat16: 8 digits stay (section 4); numbers below 2^-126 have steps of 2^-133
 step = 2.0 ** np.maximum(np.frexp(every)[1] - 8, -133)
 assert np.array_equal(by_hand, np.rint(every / step) * step), "section 2 rounds to the nearest"
 print(f"{len(every):,} numbers: section 2's rounding is that by division", end="")
@@ -756,7 +761,7 @@ print(", and the library's C" if kernel.problem() is None else f"; C: {kernel.pr
 #
 # - Micikevicius et al., section 3: master weights in float32, loss scaling, and sums in float32.
 #   They used float16, and not each of their models needed the scaling. bfloat16 has the range of
-#   float32, and Kalamkar et al. trained without it.
+#   float32, and Kalamkar et al. trained without scaling.
 # - The peak rates of NVIDIA's data sheets, in trillion operations per second (without the special
 #   mode for matrices in which half of the numbers are 0): T4 8.1 in float32 and 65 in float16; A100
 #   19.5, 156 in tf32, 312 in 16 bits; H100 SXM 67, 494, 989.
