@@ -118,7 +118,7 @@ assert right_when_one > 0.95, "it knows that the colours are equal"
 assert np.trace(masked_pairs) < 0.3, "and yet mostly predicts pairs that never occur"
 
 # %% [markdown] tags=["answer"]
-# About 1 in 8, as if the two were drawn apart. Many guess nearly all, for the model does know the
+# About 1 in 8, as if each were drawn alone. Many guess nearly all, for the model does know the
 # rule: if one colour is visible, it predicts the other. But the loss of a masked model is a sum
 # over the covered words, each given the *visible* ones:
 #
@@ -129,7 +129,7 @@ assert np.trace(masked_pairs) < 0.3, "and yet mostly predicts pairs that never o
 # $$
 #
 # It treats the covered words as independent. A GPT does not: it predicts one word after the other,
-# and each sees the one before. But only from left to right.
+# and each sees all before it. But only from left to right.
 
 # %%
 from minigpt import plot
@@ -138,16 +138,18 @@ truth = np.eye(8) / 8
 pair_figure, panels = plot.plt.subplots(1, 2, figsize=(10, 4.6))
 for panel, pairs, title in zip(panels, (masked_pairs, truth), ("a masked model", "the truth"),
                                strict=True):
-    panel.imshow(pairs, cmap="Oranges", vmin=0, vmax=1 / 8)
+    image = panel.imshow(pairs, cmap="Oranges", vmin=0, vmax=1 / 8)
     panel.grid(False)
     panel.set_title(title)
     panel.set_xticks(range(8), COLOURS, rotation=60)
     panel.set_yticks(range(8), COLOURS if panel is panels[0] else [])
     panel.set_xlabel("second colour")
 panels[0].set_ylabel("first colour")
+pair_figure.colorbar(image, ax=panels, label="probability of the pair")
 plot.save(pair_figure, "31_pairs.png")
 log_loss = -np.log(masked_pairs.diagonal().mean())
-print(f"log-probability of the right pair: {-log_loss:.2f}; the best possible: {-np.log(8):.2f}")
+print(f"an equal pair has on average the probability {np.exp(-log_loss):.3f}, its logarithm is "
+      f"{-log_loss:.2f}; the best possible: {-np.log(8):.2f}")
 assert log_loss > np.log(8) + 1, "more than a nat is lost for each pair"
 
 # %% [markdown] tags=["deeper"]
@@ -177,8 +179,8 @@ assert log_loss > np.log(8) + 1, "more than a nat is lost for each pair"
 #
 # (Place 2 comes first, so its rank is 0.) The masks need the ranks:
 #
-# - *content mask*: word i may see word j if it comes earlier, or is the same word.
-# - *query mask*: word i may see word j if it comes earlier. It does not see itself.
+# - *content mask*: word i may see word j if j comes earlier than i, or is i itself.
+# - *query mask*: word i may see word j if j comes earlier than i. No word sees itself.
 #
 # **Your turn:** write the query mask of any `rank`, a (T,T) array of True and False: row i, column
 # j.
@@ -196,7 +198,7 @@ def your_query_mask(rank):
     return ...  # rank[i] says when place i comes
 
 
-gap.judge(your_query_mask, five.argsort(), expected=by_hand)
+gap.judge(your_query_mask, five.argsort(), expected=by_hand)  # argsort: from order to rank
 
 # %% [markdown] tags=["answer"]
 # `rank[None, :] < rank[:, None]`: rank(j) < rank(i). The rows are i, so the second one is a column.
@@ -218,7 +220,7 @@ shown = {"content: order 2 0 3 1": content_mask, "query: order 2 0 3 1": query_m
          "content: order 0 1 2 3": both_masks(np.arange(4))[0]}
 for panel, (title, mask) in zip(panels, shown.items(), strict=True):
     panel.imshow(mask, cmap="Blues", vmin=0, vmax=1.4)
-    panel.set(title=title, xlabel="is seen", xticks=range(4), yticks=range(4))
+    panel.set(title=title, xlabel="is seen (blue)", xticks=range(4), yticks=range(4))
     panel.grid(False)
 panels[0].set_ylabel("sees")
 plot.save(mask_figure, "31_masks.png")
@@ -252,7 +254,7 @@ assert not query_mask.diagonal().any() and content_mask.diagonal().all(), "the d
 #
 # Both go through the same blocks with the same weights. Keys and values always come from h. At the
 # start g is one learned vector, the same everywhere. Its place enters with the distances in the
-# scores (lesson 30), which we leave out in the example by hand.
+# scores (lesson 30). (Section 4 leaves them out.)
 
 # %% tags=["hide-input"]
 d = plot.Diagram(8.6, 4.6, "one block: two streams, and the place that is predicted")
@@ -285,9 +287,9 @@ plot.save(d.figure, "31_two_streams.png")
 # dg = dq' W_q^\top
 # $$
 #
-# Two things to remember. The gradient of h has parts from *both* streams: the content is trained to
-# be looked at by the queries. The gradient of g comes from its own query alone, since nothing looks
-# at it.
+# Two things to remember. The gradient of h has parts from *both* streams: what the queries predict
+# also trains the content that they look at. The gradient of g comes from its own query alone, since
+# nothing looks at it.
 
 # %% [markdown] tags=["deeper"]
 # ### Line by line
@@ -484,11 +486,14 @@ for number, colour in enumerate(COLOUR_IDS):
 three_figure, panels = plot.plt.subplots(1, 3, figsize=(12, 4.6))
 for panel, pairs, title in zip(panels, (masked_pairs, xlnet_pairs, truth),
                                ("a masked model", "XLNet", "the truth"), strict=True):
-    panel.imshow(pairs, cmap="Oranges", vmin=0, vmax=1 / 8)
+    image = panel.imshow(pairs, cmap="Oranges", vmin=0, vmax=1 / 8)
     panel.grid(False)
     panel.set_title(f"{title}: equal pairs {np.trace(pairs):.0%}")
     panel.set_xticks(range(8), COLOURS, rotation=60)
     panel.set_yticks(range(8), COLOURS if panel is panels[0] else [])
+    panel.set_xlabel("second colour")
+panels[0].set_ylabel("first colour")
+three_figure.colorbar(image, ax=panels, label="probability of the pair")
 plot.save(three_figure, "31_three_pairs.png")
 print(f"equal pairs: masked {np.trace(masked_pairs):.0%}, XLNet {np.trace(xlnet_pairs):.0%}")
 assert np.trace(xlnet_pairs) > 0.8 > 0.3 > np.trace(masked_pairs), "pairs that belong together"
@@ -502,8 +507,9 @@ assert np.trace(xlnet_pairs) > 0.8 > 0.3 > np.trace(masked_pairs), "pairs that b
 # and longer training, came close to XLNet or passed it within weeks. We do not claim that XLNet is
 # better than BERT.
 #
-# It also costs more: in training each block computes two streams. The number of parameters does not
-# show that, for the streams share their weights.
+# It also costs more (how much, we have not measured): in training each block computes two streams.
+# The number of parameters does not show that, for the streams share their weights. The next cell
+# prints these numbers. It also counts what the library's batches let a predicted word see.
 
 # %%
 counted = {}
@@ -527,8 +533,9 @@ assert sees[library.targets != IGNORED].min() == T - 3, "the first of them sees 
 #   in the same segment. (Exercise 1 is the backward pass of the first two.)
 # - **Memory.** The paper also keeps the states of the text before (384 of them). The library does
 #   not.
-# - **Which words.** The released code predicts spans, here each word is drawn for itself. In both
-#   about one word in six is predicted (85 of 512).
+# - **Which words.** The released code predicts spans, about one word in six (85 of 512). Here each
+#   word is drawn for itself: in the library one in six if nothing else is said, in this lesson 3 of
+#   14.
 # - **The answer of a task** is read at the last place, where XLNet's token for the whole text
 #   stands.
 # - **Names.** "Permutation language modelling" suggests shuffled text. The paper's own sentence:
