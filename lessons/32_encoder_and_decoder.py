@@ -52,7 +52,7 @@ def one(options, rng):
 
 
 def pair(rng, always=False):
-    """-> English words, and Korean words that say the same. always: no part is left out"""
+    """-> English words, and Korean ones. always: size, colour and place are never left out"""
     name, verb = one(NAMES, rng), one(["wears", "plays"] * 3 + list(VERBS), rng)
     thing = one({"wears": WORN, "plays": PLAYED}.get(verb, THINGS), rng)
     noun, particle, own_verb = THINGS[thing]
@@ -129,7 +129,7 @@ for title, row in (("source", batch.source), ("decoder in", batch.ids), ("target
     print(f"{title:11}", names(row[0]))
 
 # %% [markdown]
-# The library's plain encoder-decoder is the class `MASS` (section 7).
+# The library calls its plain encoder-decoder `MASS`, after the paper of section 7.
 
 # %%
 from minigpt.models.family.mass import MASS as EncoderDecoder
@@ -153,7 +153,8 @@ print("an encoder-decoder with two blocks of width 64 on each side")
 # | where does position enter? | a table | a table | **a table for each side** (T5: distances) |
 #
 # MASS, BART and T5 share this body, but for details. They differ in what goes in and what comes
-# out: three *builders* of (source, decoder input, targets).
+# out. From a text each makes a source, an input of the decoder, and targets: we call what makes
+# them a *builder*.
 
 # %% [markdown]
 # ## 3. Cross-attention, forward and backward
@@ -286,7 +287,8 @@ assert all(result.error < 1e-8 for result in layer_results), "every line is righ
 #     for name, gradient in gradients.items():
 #     sums[name] = sums[name] + gradient if name in sums else gradient
 #
-# We go back through the library's decoder, block by block, and compare with the whole stack.
+# We go back through the library's decoder, block by block, and compare with the whole stack. (A
+# backward pass empties its cache, so we need two.)
 
 # %%
 upstream = np.random.default_rng(3).normal(size=(1, 10, 64)).astype(np.float32)
@@ -304,9 +306,9 @@ assert np.allclose(parts[0] + parts[1], sums["states"], atol=1e-5), "the encoder
 # ## 4. One stack or two?
 #
 # A GPT reads `source _start_ target _end_` as one text; only the target is predicted. We train it
-# and the encoder-decoder on the same 60 pairs for 150 updates, with two seeds, and test them on 300
-# new pairs. A translation is right if each of its words is the likeliest after the right words
-# before it.
+# and the encoder-decoder on the same 60 pairs for 150 updates. A second seed has other pairs. The
+# test is 300 new pairs. A translation is right if each of its words is the likeliest after the
+# right words before it.
 #
 # What is a fair GPT? We train two: one with about as many operations as the encoder-decoder, one
 # with about as many parameters.
@@ -342,7 +344,7 @@ from minigpt.nn.schedules import warmup_cosine
 
 
 def fit(model, batch_of, steps):
-    """Train; batch_of(rng) -> the arguments of the loss. After each 30 updates, yields the step."""
+    """Train on batch_of(rng). After every 30 updates, yields their number and the loss."""
     optimizer = AdamW(model.named_parameters())
     for step in range(steps):
         model.zero_grad()
@@ -379,7 +381,8 @@ def translator(model, form, n_pairs, seed):
 print("60 pairs of the world, for example:", names(some_pairs(60, [5, 1])[1][0]))
 
 # %% [markdown]
-# **Guess:** the larger GPT has about as many parameters as the encoder-decoder. Who has more right?
+# **Guess:** the larger GPT has about as many parameters as the encoder-decoder, and about twice the
+# operations. Who has more right?
 
 # %%
 from minigpt import GPT1, GPT1Config
@@ -391,24 +394,24 @@ def gpt(n_layer, seed):
 
 MODELS = {
     "encoder-decoder, 2 + 2 blocks": (lambda seed: EncoderDecoder(BODY, seed=seed), two_stacks),
-    "GPT, 2 blocks: equal operations": (lambda seed: gpt(2, seed), one_stack),
-    "GPT, 4 blocks: equal parameters": (lambda seed: gpt(4, seed), one_stack),
+    "GPT, 2 blocks: about its operations": (lambda seed: gpt(2, seed), one_stack),
+    "GPT, 4 blocks: about its parameters": (lambda seed: gpt(4, seed), one_stack),
 }
 SEEDS = (1, 2)
 mean = {}
 for name, (build, form) in MODELS.items():
     found = [translator(build(seed), form, 60, seed) for seed in SEEDS]
     mean[name] = np.mean(found)
-    print(f"{name:32} {sum(p.data.size for p in build(0).parameters()):,} parameters, all words "
+    print(f"{name:36} {sum(p.data.size for p in build(0).parameters()):,} parameters, all words "
           "right:", *(f"{share:.0%}" for share in found))
 two, *gpts = MODELS
 assert mean[two] > max(mean[name] for name in gpts) + 0.04, "two stacks learn more from 60 pairs"
 
 # %% [markdown] tags=["answer"]
-# The encoder-decoder. The usual reason: a GPT reads its source from the left only. The deeper part
-# tests it with an encoder that is *causal*, and so reads as a GPT does. If this is the handicap,
-# the model must fall back to the GPTs. **The surprise: it does not.** It loses a few points, and
-# keeps most of its lead.
+# The encoder-decoder, although the larger GPT does twice the work. The usual reason: a GPT reads
+# its source from the left only. The deeper part tests it with an encoder that is *causal*, and so
+# reads as a GPT does. If this is the handicap, the model must fall back to the GPTs. **The
+# surprise: it does not.** It loses a few points, and keeps most of its lead.
 
 # %% [markdown] tags=["deeper"]
 # ### A fair size, and a causal encoder
@@ -416,7 +419,27 @@ assert mean[two] > max(mean[name] for name in gpts) + 0.04, "two stacks learn mo
 # What is a fair size? An encoder-decoder with L blocks on each side has about the parameters of a
 # GPT with 2 L blocks. (Here the GPT has a little less: it has no cross-attention.) But it has about
 # the operations of a GPT with L: each word passes through one of the two stacks (T5, section
-# 3.2.2). So section 4 takes two GPTs.
+# 3.2.2). So section 4 takes two GPTs. We count, as in lesson 20:
+
+# %%
+from minigpt.learn.counting import Counted, launches_of
+
+
+def operations(model, batch):
+    """Of the matrix products of one update"""
+    for parameter in model.parameters():
+        parameter.data = parameter.data.view(Counted)
+    with ops.using("reference"):
+        launches = launches_of(lambda: model.loss_backward(model.loss(**batch)[1]))
+    return sum(launch.work for launch in launches if launch.name == "matmul")
+
+
+work = {}
+for name, (build, form) in MODELS.items():
+    work[name] = operations(build(0), form(*some_pairs(32, 3)))
+    print(f"{name:36} {work[name] / 1e6:.0f} million operations for 32 pairs")
+assert 0.9 < work[gpts[0]] / work[two] < 1.1, "the smaller GPT: about as many operations"
+assert 1.7 < work[gpts[1]] / work[two] < 2.1, "the larger GPT: about twice as many"
 
 # %%
 class CausalEncoder(EncoderDecoder):
@@ -478,28 +501,31 @@ def long_sentences(n):
 
 SLOTS = {"name": (0, NAMES), "wears": (1, VERBS), "size": (3, SIZE_WORDS), "colour": (4, COLOURS),
          "object": (5, WORN), "place": (8, PLACES)}
+WRITTEN = ["name", "neun/eun", "place", "eseo", "size", "colour", "object", "eul/reul", "verb"]
 sentences = long_sentences(60)
 written = translate(np.array([numbers(words) for words in sentences]))
 rng = np.random.default_rng(7)
 changes = {}
+print("written", *(f"{word:>8}" for word in WRITTEN))
 for kind, (place, options) in SLOTS.items():
     others = [[*words[:place], one([w for w in options if w != words[place]], rng),
                *words[place + 1:]] for words in sentences]
     again = translate(np.array([numbers(words) for words in others]))
     changes[kind] = (again != written).mean(axis=0)[:9]
-    print(f"{kind:7}", *(f"{share:5.0%}" for share in changes[kind]))
+    print(f"{kind:7}", *(f"{share:8.0%}" for share in changes[kind]))
 
 # %%
 look_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 5.2))
-panels[0].imshow(weights, cmap="Blues", vmin=0)
+image = panels[0].imshow(weights, cmap="Blues", vmin=0)
+look_figure.colorbar(image, ax=panels[0], label="weight")
 panels[0].set_xticks(range(9), SHOWN, rotation=50, ha="right")
 panels[0].set_yticks(range(10), [*ANSWER, "_end_"])
 panels[0].set(title="Cross-attention, layer 2, mean of heads", ylabel="is written")
-panels[1].imshow(np.array(list(changes.values())).T, cmap="Oranges", vmin=0, vmax=1)
+image = panels[1].imshow(np.array(list(changes.values())).T, cmap="Oranges", vmin=0, vmax=1)
+look_figure.colorbar(image, ax=panels[1], label="share of the sentences")
 panels[1].set_xticks(range(6), changes, rotation=50, ha="right")
-panels[1].set_yticks(range(9), ["name", "neun / eun", "place", "eseo", "size", "colour", "object",
-                                "eul / reul", "verb"])
-panels[1].set(title="How often the written word changes", xlabel="changed in the source")
+panels[1].set_yticks(range(9), WRITTEN)
+panels[1].set(title="Does the written word change?", xlabel="changed in the source")
 for panel in panels:
     panel.grid(False)
 plot.save(look_figure, "32_who_decides.png")
@@ -509,7 +535,7 @@ assert weights[7, 5] < 0.2 < changes["object"][7], "little weight on the object,
 # %% [markdown]
 # The changes are the rules of this world: the name decides its particle; the object decides its
 # particle and, for "wears", the verb. The left picture is one sentence, the right one a mean over
-# 60, by kinds of words. Compare the row "eul" on the left with the row "eul / reul" on the right.
+# 60, by kinds of words. Compare the row "eul" on the left with the row "eul/reul" on the right.
 # Hardly any weight falls on "shoes", and yet the object decides this word. (It may do so through
 # the word before: when "eul" is predicted, "sinbal" is already written.) A weight says where a head
 # looks, in one layer. It does not say what decides.
@@ -561,6 +587,8 @@ assert np.mean(nonsense == numbers(ANSWER)) < 0.4, "and its text is no translati
 #
 # Pairs are rare, texts are not. MASS, BART and T5 make a task from text alone: take something out
 # of the source, and let the decoder write it. Here is one span lost, in each of the three ways.
+# Each function returns the source, what the decoder sees, the targets, and the decoder's places.
+# (The start token of T5 is the padding token.)
 
 # %%
 def mass(text, first, last):
@@ -599,13 +627,15 @@ for name, build in BUILDERS.items():
 # are not the text. BART's text infilling hides how long a span was, and a span of length 0 is a
 # mask where nothing is missing. MASS's decoder does not see the words outside the fragment.
 #
-# The papers' recipes: MASS loses one fragment of half the text. BART loses spans of 3 words on
-# average (the lengths are Poisson). T5 loses 15 % of the text, in spans of 3 words on average
-# (section 3.3.4; its simpler form, of section 3.1.4, draws single tokens and joins neighbours).
-# Text and spans take turns, text first, so the end of the text is always lost. BART has four more
-# noises; its large model uses infilling, of 30 % of the tokens, and sentence permutation (section
-# 5). MASS's paper names two special cases: a fragment of one word is BERT's task, a fragment that
-# is the whole text a GPT's.
+# The papers' recipes:
+#
+# - MASS loses one fragment of half the text. Its paper names two special cases: a fragment of one
+#   word is BERT's task, a fragment that is the whole text a GPT's.
+# - BART loses spans of 3 words on average (the lengths are Poisson). It has four more noises. Its
+#   large model uses infilling, of 30 % of the tokens, and sentence permutation (section 5).
+# - T5 loses 15 % of the text, in spans of 3 words on average (section 3.3.4). A simpler form draws
+#   single tokens and joins neighbours (section 3.1.4). In the released code a piece of text comes
+#   first, then a span, and so on: so the last span is the end of the text, which is always lost.
 
 # %% [markdown] tags=["deeper"]
 # ## 8. One body, one world, one test
@@ -705,7 +735,7 @@ for seed in SEEDS:
 # |---|---|
 # | all three train one body to fill gaps | shown for MASS and BART; T5 is on its way |
 # | short targets are enough to learn from | shown (MASS) |
-# | short targets cost less (T5, section 3.1.4) | counted: 5 targets (T5), 15 (BART) |
+# | short targets cost less (T5, section 3.1.4) | shown for their number: 5 (T5), 15 (BART) |
 # | T5's objective is as good after long training (T5, table 5) | not shown |
 #
 # Do not read it as "T5 is worse". We gave its builder a body with tables of positions, and a few
