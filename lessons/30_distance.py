@@ -692,8 +692,8 @@ assert np.allclose(in_library, put(some, delta, np.zeros((4, 4)))), "and adds th
 # 1. `exercises/30_rotary.py`: the backward of rotary positions.
 # 2. `exercises/30_find_the_bug.py`: a bias whose gradient is right for short texts.
 # 3. In section 5's model with numbers, set the largest number of a head to its smallest: in each
-#    head alone, then in all heads. Which heads matter? What does it cost, in texts of 20 and of 80
-#    letters?
+#    head alone, then in a whole block. Which heads matter? What does it cost, in texts of 20 and of
+#    80 letters?
 
 # %%
 print("lesson 30: every check is happy")
