@@ -16,9 +16,8 @@
 # %% [markdown]
 # ## 1. Why: most words of a text teach BERT nothing directly
 #
-# BERT covers 15 % of the words and predicts those (lesson 26). It reads all the others, but its
-# loss does not depend on what it says about them. That is the price of covering: cover more, and
-# too little is left to read.
+# BERT covers 15 % of the words and predicts those (lesson 26). It reads all the others, but they
+# have no part in its loss. To cover more words is no way out, for then too little is left to read.
 #
 # ELECTRA's claim: **from the same number of operations, a loss at every word learns more than a
 # loss at 15 % of them.** This lesson tests it. Our texts are songs. A song has a line of six words,
@@ -48,12 +47,13 @@ print(f"{V} words, songs of {T} words, of which {len(DRAWN)} are names, colours 
 def songs(n, rng):
     """-> ids (n,T) of songs"""
     words = {kind: rng.choice(ids, size=n) for kind, ids in OF_KIND.items()}
-    return np.stack([words.get(w, np.full(n, ID.get(w, 0))) for w in SONG], axis=1)
+    # a name, a colour and a thing are drawn once for a song; all other words are always the same
+    return np.stack([words[w] if w in KINDS else np.full(n, ID[w]) for w in SONG], axis=1)
 
 
 def cover(ids, rng, rate=0.15):
-    """ids (B,T) -> covered (B,T), with the mask at 15 % of the places, and targets (B,T)"""
-    first = rng.random(ids.shape).argsort(axis=1)[:, :round(rate * T)]
+    """ids (B,T) -> covered (B,T), the mask at 15 % of the places (3 of 18), and targets (B,T)"""
+    first = rng.random(ids.shape).argsort(axis=1)[:, :round(rate * T)]  # 3 places
     chosen = np.zeros(ids.shape, bool)
     np.put_along_axis(chosen, first, True, axis=1)
     return np.where(chosen, MASK, ids), np.where(chosen, ids, IGNORED)
@@ -171,7 +171,7 @@ for row in (0, 1):
 places_figure, panels = plot.plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
 with_a_loss = {"BERT": TARGETS != IGNORED, "ELECTRA": np.ones(seen.shape, bool)}
 for panel, (name, has_loss), dark in zip(panels, with_a_loss.items(), (0, replaced), strict=True):
-    panel.imshow(has_loss + 2.0 * dark, cmap="Blues", vmin=0, vmax=3.5)
+    panel.imshow(has_loss + 2.0 * dark, cmap="Blues", vmin=0, vmax=3.5)  # replaced words are dark
     n_words = f"{has_loss[0].sum()} of {T}"
     panel.set(title=f"{name}: {n_words} words have a loss ({has_loss.mean():.0%})", xlabel="place")
     panel.grid(False)
@@ -180,9 +180,9 @@ plot.save(places_figure, "29_places.png")
 assert with_a_loss["BERT"].mean() == 3 / 18, "3 of 18 words"
 
 # %% [markdown]
-# In the second picture the replaced words are dark. (15 % of 18 words are 2.7; rounded, 3 words are
-# covered.) A fresh generator may even draw `_mask_`: for it, that is a word like any other, and
-# section 7 shows that it stops.
+# Blue words have a loss. In the second picture the replaced words are dark. (15 % of 18 words are
+# 2.7; rounded, 3 words are covered, which is 17 %.) A fresh generator may even draw `_mask_`: for
+# it, that is a word like any other, and section 7 shows that it stops.
 #
 # Look at the label: a word is "replaced" if it **differs** from the text's own. If the generator
 # draws the right word by chance, the label is 0, "original": for the discriminator the two texts
@@ -207,8 +207,8 @@ assert with_a_loss["BERT"].mean() == 3 / 18, "3 of 18 words"
 # E(z) = \sum_k p_k \ell_k, \qquad \frac{\partial E}{\partial z_k} = p_k (\ell_k - E)
 # $$
 #
-# **Guess:** we draw 1,000 words, and compute for each the slopes of *its* loss in five directions,
-# by finite differences. How many of these 5,000 slopes are not zero?
+# **Guess:** we draw 1,000 words, and compute for each the slopes of *its* loss with respect to the
+# five logits z, by finite differences. How many of these 5,000 slopes are not zero?
 
 # %%
 LOSS_OF_WORD = np.array([0.3, 1.2, 0.6, 2.0, 0.9])
@@ -225,13 +225,13 @@ def expected(z):
 
 
 def slope(f, eps=1e-6):
-    """Finite differences of f at Z, in each direction"""
+    """Finite differences of f at Z, for each logit"""
     return np.array([(f(Z + step) - f(Z - step)) / (2 * eps) for step in eps * np.eye(5)])
 
 
 chances = np.random.default_rng(4).random(1000)
 slopes = slope(lambda z: drawn_loss(np.tile(z, (1000, 1)), chances))
-print(f"1,000 draws, 5 directions: {np.count_nonzero(slopes)} slopes are not zero")
+print(f"1,000 draws, 5 logits: {np.count_nonzero(slopes)} slopes are not zero")
 print("slope of the expectation:", slope(expected).round(3))
 # 5,000 slopes; a chance number within a step of 1e-6 of a cumulative sum is very rare, not excluded
 assert np.count_nonzero(slopes) <= 5, "a small step changes no drawn word"
@@ -326,9 +326,9 @@ assert all(differs[name] for name in tables), "the tables belong to both"
 # share them? The discriminator alone would update the rows of those words only that stand in the
 # text; the generator's softmax updates all rows (section 3.2).
 #
-# Now the decision, line by line. The sigmoid of a score s is the softmax of the pair (0, s), so the
-# library has no new operation for it: a constant 0 is put before each score, and the rest is a
-# cross-entropy of two classes.
+# Now the decision, line by line. The sigmoid of a score s is the second number of the softmax of
+# the pair (0, s). So the library has no new operation for it: a constant 0 is put before each
+# score, and the rest is a cross-entropy of two classes.
 
 # %%
 from minigpt.learn import lines
@@ -406,12 +406,12 @@ assert worst.error < 1e-7, "the backward pass is right"
 # The deeper parts train two models. One has a loss at every word: it finds a wrong word in most
 # songs. The other has a loss at the covered words alone: it only guesses. That looks like the
 # paper's claim. But our weak generator mostly draws a wrong name, colour or thing. So at a covered
-# word of these kinds the answer "replaced" is mostly right, and the second model need not read the
-# rest.
+# word of these kinds the answer "replaced" is mostly right. We suspect that the second model gives
+# it without reading the rest.
 #
 # The control: in half of the covered places the text's own word is put back. **The surprise: now
-# the second model finds more than the first.** So the first result was a collapse of the second
-# model, and not the paper's effect.
+# the second model finds more than the first.** So it can learn from the covered words alone: the
+# first result was a collapse of the second model, and not the paper's effect.
 
 # %% [markdown] tags=["deeper"]
 # ### The exam, the training, and a control
@@ -443,21 +443,23 @@ print(read(WRONG[0]), "-> place", WRONG_PLACES[0])
 print(f"the fresh model has the highest score there in {finds(fresh):.0%}")
 
 # %% [markdown]
-# We write the training out, so that parts can be changed. `judged` says at which words the
-# discriminator has a loss, `right` in how many of the covered places the text's own word is put
-# back whatever was drawn (none, until we say so), `label` which words count as replaced (section
-# 7).
+# We write the training out, so that three parts can be changed:
+#
+# - `judged`: at which words has the discriminator a loss?
+# - `put_back`: at which share of the places is the text's own word put back, whatever was drawn?
+#   (At none, until we say so.)
+# - `rule`: which words have the label 1? Section 7 needs this.
 
 # %%
-def update(model, ids, rng, judged="all", right=0.0, label="differs"):
+def update(model, ids, rng, judged="all", put_back=0.0, rule="differs"):
     """Forward and backward of both networks -> both losses"""
     covered, targets = cover(ids, rng)
     model.zero_grad()
     logits, cache = model.generator.forward(covered)
     loss_g, ce_g = ops.cross_entropy_forward(logits, targets)
     seen = fill_in(logits, ids, targets, rng)
-    seen = np.where(rng.random(ids.shape) < right, ids, seen)
-    labels = ((seen != ids) if label == "differs" else (targets != IGNORED)).astype(int)
+    seen = np.where(rng.random(ids.shape) < put_back, ids, seen)
+    labels = ((seen != ids) if rule == "differs" else (targets != IGNORED)).astype(int)
     if judged == "covered":
         labels = np.where(targets == IGNORED, IGNORED, labels)
     h, body = model.hidden(seen)
@@ -520,16 +522,29 @@ assert max(only) < 0.3, "the other does not"
 # The paper calls the second run "ELECTRA 15 %" (section 3.5): same networks, same draws, same
 # operations, but a loss at the covered words only. Here it only guesses. In the paper it is by no
 # means at a guess: it reaches 82.4 points on GLUE, and with a loss at every word 85.0. So this may
-# be another effect. We suspect the generator, which is still weak: of the names, colours and things
-# that it draws most are wrong (drawn by chance from eight, seven of eight). Then "replaced" is
-# mostly the right answer at a covered word of these kinds, and nothing need be compared. An
-# intervention: in half of the covered places we put the text's own word back, as a better generator
-# would. Nothing else changes.
+# be another effect.
+#
+# We suspect the generator, which is still weak. How often does it draw the right name, colour or
+# thing after its training? If it mostly draws a wrong one, "replaced" is mostly the right answer
+# there, and nothing need be compared.
+#
+# An intervention: at half of the places we put the text's own word back, so that more of the
+# covered words are right. Nothing else changes.
+
+# %%
+some_covered, missing = cover(songs(400, np.random.default_rng(97)), np.random.default_rng(96))
+of_kinds = (missing != IGNORED) & np.isin(np.arange(T), DRAWN)
+for (name, seed), (model, _) in runs.items():
+    guesses, _ = model.generator.forward(some_covered, grad=False)
+    words = fill_in(guesses, some_covered, missing, np.random.default_rng(95))
+    right = (words == missing)[of_kinds].mean()
+    print(f"{name:18} seed {seed}: {right:.0%} of the drawn names, colours and things are right")
+    assert right < 0.5, "most are wrong"
 
 # %%
 half = {}
 for name, judged in RUNS.items():
-    half[name] = [train(seed, judged=judged, right=0.5)[1][-1] for seed in SEEDS]
+    half[name] = [train(seed, judged=judged, put_back=0.5)[1][-1] for seed in SEEDS]
     drawn_wrong = [runs[name, seed][1][-1] for seed in SEEDS]
     print(f"{name:18} finds, as drawn:", *(f"{share:.0%}" for share in drawn_wrong),
           "  half put back:", *(f"{share:.0%}" for share in half[name]))
@@ -540,9 +555,10 @@ assert min(half["covered words only"]) > max(half["every word"]), "and it is ahe
 # **The order has turned round.** With half of the words put back, a loss at the covered words alone
 # finds more than a loss at every word. So what we saw first was a *collapse*: the 15 % had an easy
 # answer that is no use. That was not the paper's effect, and our runs of 200 updates do not show
-# the paper's effect. Why does the loss at every word learn so late now? At most one word of twelve
-# is replaced, so here "original" is an easy answer. (That is a guess.) What is shown: how much a
-# loss at every word helps depends on how often the generator is right.
+# the paper's effect. Why does the loss at every word find so little now? At most one word of twelve
+# is replaced, so here "original" is an easy answer. (That is a guess.) What is shown, with two
+# seeds: how much a loss at every word helps depends on how many of the covered words are right
+# again.
 #
 # (A model with a loss at the covered words never judged the others. Is the exam unfair to it? So
 # section 8 does without its answers, and reads its states by a linear map.)
@@ -565,27 +581,28 @@ def alarm(model):
 
 
 labelled = {"differs": [runs["every word", seed] for seed in SEEDS]}
-labelled["covered"] = [train(SEEDS[0], label="covered")]
-for label, of_seeds in labelled.items():
+labelled["covered"] = [train(SEEDS[0], rule="covered")]
+for rule, of_seeds in labelled.items():
     for model, curve in of_seeds:
-        print(f"label 1 if {label}: finds {curve[-1]:.0%}, false alarm {alarm(model):.1%}")
-alarms = {label: [alarm(model) for model, _ in found] for label, found in labelled.items()}
+        print(f"label 1 if {rule}: finds {curve[-1]:.0%}, false alarm {alarm(model):.1%}")
+alarms = {rule: [alarm(model) for model, _ in found] for rule, found in labelled.items()}
 assert min(alarms["covered"]) > 2 * max(alarms["differs"]), "it suspects words that are right"
 assert max(curve[-1] for _, curve in labelled["covered"]) < min(every) - 0.1, "and finds less"
 
 # %% [markdown]
-# The same right word in the same song has the label 0 in one batch and 1 in the next. The best that
-# the model can do is to give every right word a probability. The cure is a test of the labels
-# themselves: where the text is unchanged, no label may be 1.
+# A right word has the label 0 where it was not covered, and 1 where it was, and the model cannot
+# see the difference. The best that it can do is to say how often the label is 1: so it suspects
+# every right word a little. The cure is a test of the labels themselves: where the text is
+# unchanged, no label may be 1.
 
 # %%
 covered_songs, missing = cover(CLEAN, np.random.default_rng(13))
 guesses, _ = runs["every word", 1][0].generator.forward(covered_songs, grad=False)
 filled = fill_in(guesses, CLEAN, missing, np.random.default_rng(14))
-for label, ones in (("differs", filled != CLEAN), ("covered", missing != IGNORED)):
+for rule, ones in (("differs", filled != CLEAN), ("covered", missing != IGNORED)):
     mistaken = (ones & (filled == CLEAN)).sum()
-    print(f"label 1 if {label}: {mistaken} of {ones.sum()} stand at a word that is the text's own")
-    assert (mistaken == 0) == (label == "differs"), "the test finds the mistake"
+    print(f"label 1 if {rule}: {mistaken} of {ones.sum()} stand at a word that is the text's own")
+    assert (mistaken == 0) == (rule == "differs"), "the test finds the mistake"
 assert (filled == MASK).mean() < 0.001, "a trained generator draws the mask no more"
 
 # %% [markdown] tags=["deeper"]
@@ -644,10 +661,11 @@ print(f"{len(masked)} masked models, {MORE} updates each")
 # Two exams, one for each kind of training:
 #
 # - **A covered word.** It is predicted by the masked model, and by ELECTRA's generator.
-# - **A wrong word.** Each model's states are kept as they are, and 25 songs with a known wrong word
-#   are given to find a linear score: a *linear probe*, here by ridge regression (least squares that
-#   keeps the weights small) in which the few wrong words count as much as the many others.
-#   ELECTRA's own head would be unequal: the masked model has no such head.
+# - **A wrong word.** The model is not trained further. From its states we find a linear score that
+#   is high for wrong words: a *linear probe*. It is fitted on 25 songs with a known wrong word, by
+#   ridge regression (least squares that keeps the weights small). In the fit, the one wrong word of
+#   a song counts as much as the 17 others. (ELECTRA's own head would be no fair exam: the masked
+#   model has no such head.)
 
 # %%
 def fills(model):
@@ -671,6 +689,7 @@ def probe(model, n=25):
     x = (h - mean) / scale
     wrong = (np.arange(T) == places[:, None]).ravel()
     weights = np.where(wrong, T - 1.0, 1.0)[:, None]  # both answers count the same
+    # with W the weights on a diagonal and t = 1 or -1: (x' W x + 0.01 n) w = x' W t
     normal = (weights * x).T @ x + 0.01 * len(x) * np.eye(x.shape[1])
     w = np.linalg.solve(normal, (weights * x).T @ np.where(wrong, 1.0, -1.0))
     scores = (model.hidden(WRONG, grad=False)[0] - mean) / scale @ w
@@ -698,9 +717,11 @@ assert of_covered[:, 1].max() < 0.3, "in the collapsed one there is little in th
 # ELECTRA better at equal operations?** The paper fine-tunes both on other tasks, GLUE and SQuAD,
 # and there it is (figure 1): it reaches XLNet and RoBERTa with less than a quarter of their
 # operations. **Here that is not shown**: the songs have no third task that would be fair to both.
-# And one answer of ELECTRA says little. Before anything is learned, a covered name, colour or thing
-# is one of eight. Its *entropy*, the mean of minus the logarithm of its probability, is 3 bits.
-# That of "replaced or not" is less than one bit. How many bits have all answers of one song?
+#
+# And one answer of ELECTRA says little. For a reader who knows the kinds and nothing else, a
+# covered name, colour or thing is one of eight. Its *entropy*, the mean of minus the base-2
+# logarithm of the probability, is 3 bits. That of "replaced or not" is less than one bit. How many
+# bits have all answers of one song?
 
 # %%
 bits_masked = 3 * len(DRAWN) / T * np.log2(8)  # of three covered words, those that are one of eight
@@ -755,8 +776,9 @@ assert abs(of_words + 50 * decision - in_library) < 1e-4, "the same loss"
 # - **Weights.** Published discriminators come without their generator: the library opens them with
 #   a warning. They can be fine-tuned, and not trained further.
 # - **Predict all words, but the words.** A masked model with a loss at every word ("All-Tokens
-#   MLM") reached 84.3 in table 5, and BERT 82.2. So most of the gain came from the loss at every
-#   word, and less from the decision. Exercise 1 is its backward pass.
+#   MLM") reached 84.3 in table 5, and BERT 82.2. It also reads drawn words in place of masks, but
+#   that alone ("Replace MLM") reached 82.4. So most of the gain came from the loss at every word,
+#   and less from the decision. Exercise 1 is its backward pass.
 # - **What is left out.** WordPiece, which published files bring (lesson 35), and two texts in a
 #   row, each with its segment, as the released code packs them: ours reads one. The
 #   generator that is trained by reinforcement (section 4) is not tried.
@@ -769,7 +791,7 @@ assert abs(of_words + 50 * decision - in_library) < 1e-4, "the same loss"
 # - A drawn word is a step function: no gradient passes it. The generator is trained to be right, so
 #   ELECTRA is not a GAN.
 # - The gradient of the decision is probability minus target, at every word; how much that helps
-#   depends on how often the generator is right.
+#   depends on how many of the drawn words are right.
 
 # %% [markdown]
 # ## 12. Exercises
@@ -778,8 +800,8 @@ assert abs(of_words + 50 * decision - in_library) < 1e-4, "the same loss"
 # 2. `exercises/29_find_the_bug.py`: a generator whose words are as frequent as they should be.
 # 3. Give the generator two heads, and four (`new_electra(seed, generator_heads=4)`), and as many
 #    operations as in section 6. How many wrong words are found? How often is the generator right?
-#    Why can a better generator make a worse discriminator? Compare with the second table of section
-#    6.
+#    Why can a better generator make a worse discriminator? Compare with the runs of section 6 in
+#    which half of the words are put back.
 
 # %%
 print("lesson 29: every check is happy")
