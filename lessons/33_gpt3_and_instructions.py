@@ -4,8 +4,8 @@
 # You will train a model that knows every answer and gives none: to a question it says another
 # question. You will tune it on instructions, and test it on questions that the tuning did not have.
 # In deeper parts a second model, the reward model, gives its answers a score. The best of many
-# answers is chosen by this score, and the model learns from it. The score rises and rises, until
-# most answers are wrong.
+# answers is chosen by this score, and the model learns from it. The score rises and rises, and
+# most answers become wrong.
 #
 # Reading: 25 minutes for the core, 95 minutes for all of it. Running: 80 to 200 seconds. Before it:
 # lessons 02, 12, 16 and 19.
@@ -53,7 +53,7 @@ def text_of(ids):
 
 
 draw = np.random.default_rng(0)
-KIND = np.repeat([0, 1, 2], 24)
+KIND = np.repeat([0, 1, 2], 24)  # facts 0 to 23 are colours, 24 to 47 places, 48 to 71 owners
 # RIGHT: which of its kind's 8 values a fact has; each value comes three times
 RIGHT = np.concatenate([draw.permutation(np.repeat(range(8), 3)) for _ in KINDS])
 STATEMENTS, QUESTIONS = [], []
@@ -88,7 +88,7 @@ SEEDS = (0, 1, 2)
 def texts(seed, step):
     """32 texts -> ids (32,23), and targets: each word predicts the next one"""
     rng = np.random.default_rng([seed, step])
-    which = rng.integers(72, size=(32, 3)), rng.integers(2, size=(32, 3))
+    which = rng.integers(72, size=(32, 3)), rng.integers(2, size=(32, 3))  # facts, names
     is_sheet = rng.random((32, 1, 1)) < 0.5
     rows = np.where(is_sheet, QUESTIONS[which], STATEMENTS[which]).reshape(32, 24)
     return rows[:, :-1], rows[:, 1:]
@@ -214,7 +214,7 @@ plot.save(d.figure, "33_steps.png")
 # with other things, but not these combinations.
 
 # %%
-is_held = KIND == np.tile(np.arange(24) % 3, 3)
+is_held = KIND == np.tile(np.arange(24) % 3, 3)  # of thing i that of kind i mod 3
 TUNED, HELD = np.flatnonzero(~is_held), np.flatnonzero(is_held)
 
 
@@ -232,8 +232,8 @@ def documents(seed, step):
 def on_responses(rows):
     """rows (B,T+1), one document each -> ids (B,T), and targets (B,T)"""
     ids = rows[:, :-1]
-    begun = (ids == DELIMITER).cumsum(axis=1) > 0
-    ended = (ids == END).cumsum(axis=1) > 0
+    begun = (ids == DELIMITER).cumsum(axis=1) > 0  # from the delimiter on
+    ended = (ids == END).cumsum(axis=1) > 0  # from the end on
     return ids, np.where(begun & ~ended, rows[:, 1:], IGNORED)
 
 
@@ -273,9 +273,9 @@ gap.judge(your_dz, ops.softmax_forward(z)[0], np.eye(5)[y], half, 3, expected=tr
 # a factor of its row.
 
 # %% [markdown]
-# For example, three words with p = (0.1, 0.2, 0.7), and the first one is right: times n, the row is
-# (-0.9, 0.2, 0.7) in the response and (0, 0, 0) in the instruction. The model is not taught to pose
-# questions.
+# For example, there are three words, p is (0.1, 0.2, 0.7), and the first word is right. Then the
+# row of the gradient, times n, is (-0.9, 0.2, 0.7) in the response and (0, 0, 0) in the
+# instruction. The model is not taught to pose questions.
 
 # %% [markdown] tags=["deeper"]
 # ### Line by line, and with negative weights
@@ -335,8 +335,8 @@ print("the library has the same gradient; its objective `responses` makes the sa
 # %% [markdown]
 # ## 6. What tuning teaches
 #
-# We tune for 100 updates. The control was **not** pre-trained; it has 200 updates of the same
-# tuning. Then both answer the questions of the tuning, and the held-out ones.
+# We tune for 100 updates. The control was **not** pre-trained; it has 200 larger updates of the
+# same tuning. Then both answer the questions of the tuning, and the held-out ones.
 
 # %%
 def prompts(facts, wording=0):
@@ -442,18 +442,13 @@ assert late_losses[-1] < 0.3 and right(late, TUNED) < 0.1, "a small loss, and no
 # \frac{\partial L}{\partial r_w} = -\sigma(r_l - r_w) = -\frac{\partial L}{\partial r_l}
 # $$
 #
-# This is the cross-entropy of lesson 02 with the logits $r_w$ and $r_l$ and the target w, since the
-# softmax of two numbers is the sigmoid of their difference. So the gradient is p minus one-hot.
+# This is the cross-entropy of lesson 02. The logits are $r_w$ and $r_l$, and the winner is the
+# target, since the softmax of two numbers is the sigmoid of their difference. So the gradient is p
+# minus one-hot.
 #
 # In the place of people we have the function `judge`: a right answer is better, and of two equal
-# ones the polite one. For each question of the tuning they rank four answers: right or wrong, with
+# ones the polite one. For each question of the tuning it ranks four answers: right or wrong, with
 # "sure" or without. Four ranked answers are six comparisons.
-
-# %%
-PAIRS = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # (winner, loser)
-# (6,4): a row for each pair, 1 at the winner and -1 at the loser. So d = r @ DIFFERENCES.T
-DIFFERENCES = np.eye(4)[PAIRS[:, 0]] - np.eye(4)[PAIRS[:, 1]]
-print(DIFFERENCES.astype(int))
 
 # %%
 ANSWER = 9  # here an answer begins: behind the eight words of the question and the delimiter
@@ -464,9 +459,9 @@ def four_answers(facts, rng):
     wrong = VALUES[KIND[facts], (RIGHT[facts] + rng.integers(1, 8, size=len(facts))) % 8]
     rows = np.full((len(facts), 4, 13), END)
     rows[:, :, :9] = prompts(facts)[:, None]
-    rows[:, ::2, 9] = SURE
+    rows[:, ::2, 9] = SURE  # answers 0 and 2 are the polite ones
     for answer, value in enumerate((VALUE_IDS[facts], VALUE_IDS[facts], wrong, wrong)):
-        at = 10 - answer % 2
+        at = 10 - answer % 2  # where the value stands: place 10 behind "sure", else 9
         rows[:, answer, at], rows[:, answer, at + 1] = value, ID["."]
     return rows.reshape(-1, 13)
 
@@ -645,7 +640,7 @@ for seed in SEEDS:
 # - On the questions of its comparisons they rise at first, and with most seeds fall again. (A
 #   guess: among many draws there is one that the score likes for another reason.)
 # - On held-out questions the score that has learned from *written* answers chooses **worse than
-#   chance**, and the worse, the more it may choose from.
+#   chance** (n = 1: one answer is drawn and kept), and the worse, the more it may choose from.
 # - The other score has seen what the tuned model says, wrong answers too. On held-out questions it
 #   chooses about as well as chance among few answers, and worse among 32. No comparison had the
 #   truth about these questions.
@@ -664,11 +659,13 @@ for seed in SEEDS:
 # \nabla \, \text{E}[R(y)] = \sum_y R(y) \, \nabla \pi(y) = \text{E}[R(y) \, \nabla \log \pi(y)]
 # $$
 #
-# Now $\log \pi(y) = \sum_t \log p_{t, y_t}$, the sum over the tokens of the answer. So R(y) times
-# its gradient is, up to the sign, the gradient of section 5's loss in which each token of the
-# answer has the weight R(y). From R we subtract the mean of the batch: what is better than the mean
-# becomes likelier, what is worse less likely. A *KL penalty* keeps the model near the tuned one,
-# $\pi_0$:
+# Now $\log \pi(y) = \sum_t \log p_{t, y_t}$, the sum over the tokens of the answer. Compare with
+# the loss of section 5: give each token of an answer the weight R(y), and let n be the number of
+# answers in the batch. Then the loss is minus the mean of $R(y) \log \pi(y)$, and its gradient is
+# the one that we need, up to the sign.
+#
+# From R we subtract the mean of the batch: what is better than the mean becomes likelier, what is
+# worse less likely. A *KL penalty* keeps the model near the tuned one, $\pi_0$:
 #
 # $$
 # R(y) = r(y) - \beta \, (\log \pi(y) - \log \pi_0(y))
@@ -786,13 +783,13 @@ assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered
 # Without a penalty, the score rises and the answers become wrong: reward hacking again. With the
 # judge as reward, the same lines teach the model even the facts that the tuning did not have.
 # So the algorithm is right, and the reward is wrong, although it orders nearly all pairs of the
-# comparisons. How? Look at the table. The comparisons had only two kinds of answers: right ones,
-# and wrong values of the kind in question. For anything else the score means nothing, and the
-# training finds answers there with a high score.
+# comparisons. How? The comparisons had only two kinds of answers: right ones, and wrong values of
+# the kind in question. No comparison says what the score of anything else should be. And there, the
+# table shows, the training finds its answers: without a penalty most are "something else".
 #
 # The penalty holds the model back. With $\beta$ = 0.1 and 0.3 that is hardly seen; with 3 most
-# right answers are kept. But no penalty can make a reward right: with each of them fewer answers
-# are right than before the training, and far fewer of the held-out questions are answered.
+# right answers are kept. But no penalty can make a reward right: with each of them at most as many
+# answers are right as before the training, and far fewer of the held-out questions are answered.
 
 # %% [markdown] tags=["deeper"]
 # ## 10. Without a reward model: DPO
@@ -816,14 +813,17 @@ assert np.mean(lost) > 0.1, "with the penalty, fewer held-out facts are answered
 #
 # The loss of section 8 needs only differences of rewards, and there the constant is gone. *Direct
 # preference optimisation* (DPO, Rafailov et al. 2023) puts this r into that loss: the model itself
-# is the reward model. Nothing is drawn.
+# is the reward model. Nothing is drawn. Four ranked answers are six pairs: `DIFFERENCES` has a row
+# for each, with 1 at the winner and -1 at the loser.
 
 # %%
 from minigpt.models.answers import answers_backward, answers_forward
 
+PAIRS = np.array([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])  # (winner, loser)
+DIFFERENCES = np.eye(4)[PAIRS[:, 0]] - np.eye(4)[PAIRS[:, 1]]  # (6,4)
 
 def dpo(policy, beta, rate, weight, seed, steps=60, n=8):
-    """Learn from the comparisons of n questions an update. weight: of the best answer's own loss"""
+    """n questions an update. weight: how much of the best answer's log-probability is added"""
     first = deepcopy(policy)
     optimizer = AdamW(policy.named_parameters(), weight_decay=0.0)
     for step in range(steps):
@@ -832,7 +832,7 @@ def dpo(policy, beta, rate, weight, seed, steps=60, n=8):
         policy.zero_grad()
         of_answers, cache = answers_forward(policy, ids, targets)  # log pi, of each of the 4n
         r = beta * (of_answers - log_p(first, ids, targets)).reshape(n, 4)
-        d = r @ DIFFERENCES.T
+        d = r @ DIFFERENCES.T  # (n,6): the winner's r minus the loser's
         dd = -1 / (1 + np.exp(d)) / d.size  # as for the reward model
         dr = dd @ DIFFERENCES
         dlog_p = beta * dr
@@ -841,7 +841,7 @@ def dpo(policy, beta, rate, weight, seed, steps=60, n=8):
         optimizer.step(rate, 1.0)
 
 
-print("of each pair, the better answer is pushed up and the other one down")
+print(DIFFERENCES.astype(int))
 
 # %% [markdown]
 # The run below uses 60 updates, and brings most pairs into order.
@@ -853,18 +853,19 @@ pair_ids, pair_targets = on_responses(four_answers(TUNED, np.random.default_rng(
 policy = deepcopy(tuned[0])
 before_it = log_p(policy, pair_ids, pair_targets)
 dpo(policy, beta=1.0, rate=1e-3, weight=0.0, seed=0)
-gain = (log_p(policy, pair_ids, pair_targets) - before_it).reshape(-1, 4)
-right_one, wrong_one = gain[:, [0, 2]].mean(axis=0)
+logs = np.stack([before_it, log_p(policy, pair_ids, pair_targets)]).reshape(2, -1, 4)
+gain, of_four = logs[1] - logs[0], np.exp(logs).sum(axis=2).mean(axis=1)
 print(f"{(gain @ DIFFERENCES.T > 0).mean():.0%} of the pairs in order; "
       f"right answers to its questions: {right(policy, TUNED):.0%}")
-print(f"log p grew by {right_one:+.2f} for right answers, {wrong_one:+.2f} for wrong ones")
-assert wrong_one < right_one < -1, "in order, and both less probable than before"
+print("log p of the four answers, from best to worst, grew by", *gain.mean(axis=0).round(2))
+print(f"the four together had {of_four[0]:.0%} of the probability, and now have {of_four[1]:.1%}")
+assert gain.mean(axis=0).max() < -1, "in order, and all four less probable than before"
 assert right(policy, TUNED) < 0.3, "what is drawn is something else"
 
 # %% [markdown] tags=["answer"]
-# No. **In order, and both lost.** The loss of DPO looks at a *difference*. It falls as well when
-# both answers become improbable, the wrong one more. The probability goes to answers that no
-# comparison had.
+# No. **In order, and all lost.** The loss of DPO looks at a *difference*. It falls as well when
+# both answers of a pair become improbable, the worse one more. The four answers of a question had
+# most of the probability, and now have hardly any. So it went to answers that no comparison had.
 
 # %% [markdown]
 # `benchmarks/preferences.py` has tried five ways of DPO, with three seeds:
