@@ -51,8 +51,8 @@ def texts(n, rng):
     rows = np.zeros((n, T), int)
     drawn = {kind: rng.integers(len(words), size=n) for kind, words in KINDS.items()}
     for place, word in enumerate(TEMPLATE):
-        ids = [ID[w] for w in KINDS.get(word, [word])]
-        rows[:, place] = np.take(ids, drawn[word]) if word in KINDS else ids[0]
+        first = ID[KINDS[word][0]] if word in KINDS else ID[word]
+        rows[:, place] = first + drawn.get(word, 0)  # the ids of a kind follow one another
     return rows
 
 
@@ -126,7 +126,7 @@ assert gpt_knows[EARLIER].min() > 0.9, "GPT repeats what it has read"
 assert np.nanmax(gpt_knows[LATER]) < 0.25, "what is decided later, it can only guess"
 
 # %% [markdown]
-# No training will help: the words that decide are behind a mask (lesson 03). Let us take it away.
+# No training will help: the causal mask hides the words that decide. Let us take it away.
 
 # %% [markdown] tags=["deeper"]
 # ### What GPT knows, drawn
@@ -177,9 +177,9 @@ d.text(0.5, 0.5, "place")
 plot.save(d.figure, "26_input.png")
 
 # %% [markdown]
-# Our small BERT is the class `RoBERTa` of the library: the same blocks without the second segment
-# and the second task. (What else is new in RoBERTa is not used here: other tokens, longer pieces of
-# text, another setting of Adam.)
+# Our small BERT is the class `RoBERTa` of the library: BERT without its parts for pairs of texts.
+# (What else is new in RoBERTa is not used here: other tokens, longer pieces of text, another
+# setting of Adam.)
 
 # %%
 from minigpt.models.family.roberta import RoBERTa, RoBERTaConfig
@@ -352,14 +352,14 @@ assert (n_gpt, n_bert) == (B * 15, B * 2), "15 of 16 words teach GPT, and 2 of 1
 # $$
 #
 # **Your turn:** write the gradient of the logits z, for all places at once. `p` and `onehot` have
-# the shape (T,V); `onehot` marks the right words. `covered` (T,1) is 1 at a covered place, else 0.
+# the shape (T,V); `onehot` marks each word. `covered` (T,1) is 1 at a covered place, else 0.
 
 # %%
 from minigpt import gradcheck, ops
 from minigpt.learn import gap
 
 five_places = np.random.default_rng(4).normal(size=(5, 4))
-three_words = np.array([IGNORED, 3, 1, IGNORED, 2])
+five_targets = np.array([IGNORED, 3, 1, IGNORED, 2])  # three places are covered
 
 
 def your_dz(p, onehot, covered):
@@ -367,7 +367,7 @@ def your_dz(p, onehot, covered):
 
 
 softmax, _ = ops.softmax_forward(five_places)
-true_dz = gradcheck.numeric(lambda z: ops.cross_entropy_forward(z, three_words)[0], five_places)
+true_dz = gradcheck.numeric(lambda z: ops.cross_entropy_forward(z, five_targets)[0], five_places)
 gap.judge(your_dz, softmax, np.eye(4)[[0, 3, 1, 0, 2]], np.c_[[0, 1, 1, 0, 1]], expected=true_dz)
 
 # %% [markdown] tags=["answer"]
@@ -476,8 +476,9 @@ axes.legend()
 plot.save(reached_figure, "26_gradient.png")
 
 # %% [markdown]
-# The gradient of one covered word reaches all sixteen places, and most of all the second colour,
-# where its answer stands. That is how BERT learns from words that it does not predict.
+# In this text the gradient of one covered word reaches all sixteen places, and most of all the
+# second colour, where its answer stands. That is how BERT learns from words that it does not
+# predict.
 
 # %% [markdown] tags=["deeper"]
 # ## 5. Check, and the trap
@@ -549,7 +550,7 @@ from minigpt.models import costs
 from minigpt.models.family.bert import BERT, BERTConfig
 
 base = BERTConfig()
-gpt1_blocks = 12 * (12 * 768**2 + 13 * 768)
+gpt1_blocks = 12 * (12 * 768**2 + 13 * 768)  # 13: nine of biases, four of two LayerNorms
 bert_numbers = costs.count(BERT, base)
 tables = (base.vocab_size + base.n_positions + base.n_segments) * 768
 print(f"BERT-base: {bert_numbers:,} parameters, of which the blocks have {gpt1_blocks:,}, "
@@ -631,20 +632,21 @@ for column, (panel, title) in enumerate(zip(panels, SEEN, strict=True)):
     panel.set_yticks(range(len(RECIPES)), RECIPES)
 panels[1].axvline(1 / 8, color="gray", linestyle="--")
 plot.save(recipe_figure, "26_recipe.png")
-no_words, staying, random_alone, _ = (four_seeds[name].T for name in RECIPES)
-assert no_words[0].max() < 0.85 < min(staying[0].min(), random_alone[0].min()), "each is enough"
+masks_alone, staying, random_alone, _ = (four_seeds[name].T for name in RECIPES)
+assert masks_alone[0].max() < 0.85 < min(staying[0].min(), random_alone[0].min()), "each is enough"
 assert staying[1].mean() > random_alone[1].mean() + 0.2, "words that stay teach to copy"
-assert staying[2].max() < min(no_words[2].min(), random_alone[2].min()), "a wrong word is copied"
+assert staying[2].max() < min(masks_alone[2].min(), random_alone[2].min()), "a wrong word is copied"
 assert random_alone[2].min() > staying[2].max() + 0.2, "random words alone do not"
 
 # %% [markdown]
 # A dot is a seed; the dashed line is a guess among eight places.
 #
-# - **All to `_mask_`.** The model is never tested at a word that it sees. Ours predicts about one
-#   in four of them wrong. (The state may still hold the word: we tested the head.)
+# - **All to `_mask_`.** In the training there is no loss at a word that the model sees. Ours
+#   predicts about one in four of them wrong. (The state may still hold the word: we tested the
+#   head.)
 # - **Only words that stay.** Where a chosen place shows a word, this word is the answer. The model
 #   learns to copy: it is right at the place more often than by guessing, and it copies a wrong
-#   colour too. It corrects fewer of them than the model that never saw such a word.
+#   colour too. It corrects fewer wrong colours than the model of *all to `_mask_`*.
 # - **Only random words.** Where a chosen place shows a word, it is nearly always a wrong one, so
 #   copying hardly ever helps. The model works each word out from the others. That is enough for 15
 #   of 16 words, so *own* is high; at the place it guesses. And it corrects most wrong colours.
@@ -652,10 +654,10 @@ assert random_alone[2].min() > staying[2].max() + 0.2, "random words alone do no
 #
 # So a high *own* has two possible reasons: the word is copied, or it is worked out. In this world
 # random words alone correct most, and cost little of *own*, because 15 of 16 words can be worked
-# out. In real text few can, and a model that does not copy would lose the word that it sees. The
-# paper gives this purpose to the words that stay: "to bias the representation towards the actual
-# observed word" (appendix A.1). It reports small differences between recipes after fine-tuning
-# (appendix C.2, table 8). We fine-tuned no model.
+# out. In real text few words can be worked out, so there, we expect, a model that does not copy
+# loses the word that it sees. The paper gives this purpose to the words that stay: "to bias the
+# representation towards the actual observed word" (appendix A.1). It reports small differences
+# between recipes after fine-tuning (appendix C.2, table 8). We fine-tuned no model.
 
 # %% [markdown] tags=["deeper"]
 # ## 8. RoBERTa: masks drawn anew
@@ -691,7 +693,7 @@ assert few["drawn anew"][1] - few["one fixed mask"][1] > 0.3, "and teach less ab
 # learned by heart. Masks that are drawn anew turn one text into many exercises: there are 120 ways
 # to cover two of 16 words.
 #
-# With much text the difference is small: the paper finds the two about equal on three tasks, the
+# In the paper, with much text, the difference is small: the two are about equal on three tasks, the
 # new masks "comparable or slightly better" (table 1). RoBERTa also has larger batches (section
 # 4.3), more text and longer training. More text and longer training raise its results (section 5).
 
@@ -765,8 +767,9 @@ assert np.abs(own_looks.sum(axis=-1) - 1).max() < 1e-5, "each query shares out 1
 
 # %% [markdown]
 # Twelve English sentences, and of each head the mean share that goes to [CLS], to [SEP], to the
-# token itself, to the one before, and to the one after. (The queries are the tokens that have a
-# token of the text on each side, so no share counts twice. An even share would be 7 %.)
+# token itself, to the one before, and to the one after. (The first token of the text is no query:
+# the one before it is [CLS], and its share would count twice. Nor is the last. An even share would
+# be 7 %.)
 
 # %%
 GOALS = ("[CLS]", "[SEP]", "itself", "before", "after")
@@ -816,8 +819,9 @@ assert looked[3].max() > 0.99 and (looked[3] > 0.5).sum() == 1, "one head sees t
 #
 # Clark and others 2019 (arXiv 1906.04341, sections 3.1 and 3.2) saw such heads in BERT-base too.
 # There, more than half of the attention in layers 6 to 10 rests on **[SEP]**; here [SEP] gets
-# little. So the resting place differs from model to model. Their guess is that a head rests there
-# when it finds nothing to do. Our numbers show where heads look, and not why.
+# little. So the resting place differs from model to model. They think that a head rests there when
+# it finds nothing to do, and measure that in these layers the output hardly depends on the
+# attention to [SEP]. Our numbers show where heads look, and not why.
 #
 # Last, what this model is made for: the mean of the states of a text, as a vector of length 1, and
 # the cosines of three texts.
@@ -845,7 +849,7 @@ assert np.abs(cosines[:2, 2]).max() < 0.1, "the third is like neither"
 # - **Next-sentence prediction.** BERT also learns whether the second text of a pair follows the
 #   first (half of the pairs do). It reads the state of the first token, through a linear map and a
 #   tanh (exercise 1 is its backward pass). RoBERTa dropped this task and did not lose by it (table
-#   2 there). Lesson 28 shows why this task is too easy.
+#   2 there). Lesson 28 shows a world in which this task is too easy.
 # - **15 % by rows.** The released code covers a fixed number in each row, at most 20 of 128. So
 #   does ours, at least one.
 # - **Popular errors.** "A GPT hides the future by a masked language model": two different things.
