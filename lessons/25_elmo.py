@@ -15,7 +15,7 @@
 # %% [markdown]
 # ## 1. Why: one word, two senses, one vector
 #
-# Before 2018, most systems took one thing from unlabelled text: a **table of word vectors**, such
+# Before 2018, many systems took one thing from unlabelled text: a **table of word vectors**, such
 # as word2vec (2013) or GloVe (2014). Words with similar neighbours get similar vectors. But "bank"
 # gets one vector, whether a text is about a river or about money: a *static vector*. (Korean has
 # such words too: 배 is a pear, a ship or a belly.)
@@ -55,10 +55,11 @@ def texts(n, rng, kind=None, clues=(0, 8), bank=0.5):
     ids[:, HERE] = np.where(rng.random(n) < bank, BANK, SHORE + sense)
     drawn = rng.choice(["before", "after", "both"], size=n, p=[0.25, 0.25, 0.5])
     kind = drawn if kind is None else kind
-    for place, missing in ((BEFORE, "after"), (AFTER, "before")):  # "after": no clue before
+    for place, side in ((BEFORE, "before"), (AFTER, "after")):
+        has_clue = (kind == side) | (kind == "both")
         clue = 8 * sense + rng.integers(*clues, size=n)  # WATER has the ids 0 to 7, MONEY 8 to 15
         nothing = ID["hat"] + rng.integers(8, size=n)
-        ids[:, place] = np.where(kind == missing, nothing, clue)
+        ids[:, place] = np.where(has_clue, clue, nothing)
     return ids, sense
 
 
@@ -73,8 +74,8 @@ for row in texts(3, np.random.default_rng(1))[0]:
 # %%
 from minigpt import plot
 
-bags = np.eye(V)[texts(10_000, np.random.default_rng(2))[0]].sum(axis=1)
-together = bags.T @ bags * (1 - np.eye(V)) + 1  # + 1: so that no logarithm is infinite
+bags = np.eye(V)[texts(10_000, np.random.default_rng(2))[0]].sum(axis=1)  # (texts,V): how often
+together = bags.T @ bags * (1 - np.eye(V)) + 1  # (V,V); + 1: so that no logarithm is infinite
 share = together / together.sum()
 static = np.log(share / np.outer(share.sum(axis=0), share.sum(axis=0)))
 
@@ -225,18 +226,24 @@ print("bank, by the table:", f"{right_banks(elmo[1], 'both', 'table'):.0%} right
 
 # %%
 fresh_models = [ELMo(ELMoConfig(**SIZES), seed=seed) for seed in SEEDS]
-GROUPS = {  # the models, which of their vectors, and the clues that they know
-    "fresh weights, both": (fresh_models, "both", ()), "table": (elmo.values(), "table", ()),
-    "from the left": (elmo.values(), "left", ("before",)),
-    "from the right": (elmo.values(), "right", ("after",)),
-    "both": (elmo.values(), "both", ("before", "after")),
-}
+HAVE_READ = ("left", "before"), ("right", "after"), ("both", "before"), ("both", "after")
+known = {}  # (the vectors, where the clue stands): the share right of each of three models
+for kind in ("before", "after"):
+    known["fresh", kind] = [right_banks(model, kind, "both") for model in fresh_models]
+    for which in ("table", "left", "right", "both"):
+        known[which, kind] = [right_banks(model, kind, which) for model in elmo.values()]
+for (which, kind), shares in known.items():
+    print(f"clue {kind:6} {which:5}", *(f"{share:6.0%}" for share in shares))
+    has_read = (which, kind) in HAVE_READ
+    assert (min(shares) > 0.9) if has_read else (max(shares) < 0.65), f"{which}, clue {kind}"
+
+# %% tags=["hide-input"]
 sense_figure, panels = plot.plt.subplots(1, 2, figsize=(10, 3.4), sharey=True)
+LABELS = {"fresh": "fresh weights, both", "table": "table", "left": "from the left",
+          "right": "from the right", "both": "both"}
 for panel, kind in zip(panels, ("before", "after"), strict=True):
-    for name, (models, which, knows) in GROUPS.items():
-        shares = [right_banks(model, kind, which) for model in models]
-        panel.plot(shares, [name] * 3, "o", color="tab:blue", markersize=9, alpha=0.6)
-        assert (min(shares) > 0.9) if kind in knows else (max(shares) < 0.65), f"{name}, {kind}"
+    for which, label in LABELS.items():
+        panel.plot(known[which, kind], [label] * 3, "o", color="tab:blue", markersize=9, alpha=0.6)
     panel.axvline(0.5, color="gray", linestyle="--")
     panel.set(title=f"the clue stands {kind} the bank", xlim=(0, 1.05), xlabel="sense known")
 plot.save(sense_figure, "25_senses.png")
@@ -260,14 +267,14 @@ from minigpt.learn import gap
 
 SMALL = np.random.default_rng(3)
 three_words, dstates = SMALL.normal(size=(3, 2)), SMALL.normal(size=(2, 3, 4))
-cells = [SMALL.normal(size=size) for size in ((2, 8), (2, 8), 8, (2, 4))]
+cells = [SMALL.normal(size=size) for size in ((2, 8), (2, 8), 8, (2, 4))]  # w, u, b, h and c
 
 
 def your_dx(dx_left, dx_right):
     return ...
 
 
-_, kept = ops.lstm_forward(np.stack([three_words, three_words[::-1]]), *cells)
+_, kept = ops.lstm_forward(np.stack([three_words, three_words[::-1]]), *cells)  # left, right
 true_dx = gradcheck.numeric(
     lambda x: ops.lstm_forward(np.stack([x, x[::-1]]), *cells)[0], three_words, dstates)
 gap.judge(your_dx, *ops.lstm_backward(dstates, kept)[0], expected=true_dx)
@@ -283,17 +290,17 @@ gap.judge(your_dx, *ops.lstm_backward(dstates, kept)[0], expected=true_dx)
 # %% [markdown]
 # ### A prediction that is too good
 #
-# Two states together know more than one. Then let us use both for the models' own task, and predict
-# the next word: from the left state alone, and from both. We look at the clues: eight words of a
-# sense, all equally likely. So even a model that knows the sense is right in one text of eight.
+# Two states together know more than one. Then let us use both for the models' own task, the next
+# word. One linear map reads the left state alone, another map both. We look at the clues: eight
+# words of a sense, equally likely. So a model that knows the sense is right in one text of eight.
 #
-# **Guess:** How often is a linear map right that reads both states?
+# **Guess:** How often is the map right that reads both states?
 
 # %%
 def next_word(model, which, place):
     """A linear map from the states before a place to its word. -> the share right in new texts"""
-    learned, _ = texts(2000, np.random.default_rng(8), "both")
-    new, _ = texts(2000, np.random.default_rng(9), "both")
+    learned, _ = texts(2000, np.random.default_rng(8), kind="both")
+    new, _ = texts(2000, np.random.default_rng(9), kind="both")
     of_learned, of_new = (vectors(model, ids, place - 1)[which] for ids in (learned, new))
     w, *_ = np.linalg.lstsq(of_learned, np.eye(V)[learned[:, place]], rcond=None)
     return ((of_new @ w).argmax(axis=-1) == new[:, place]).mean()
@@ -321,7 +328,8 @@ assert np.min(right_clues["both"]) > 0.95, "more than is possible"
 # ### No gradient crosses
 #
 # Does anything cross from one reader to the other? We put a gradient on the top state of one
-# reader at "bank", and look which words it reaches: their rows of the table are not zero.
+# reader at "bank", and look which words it reaches: for these, the gradient of the table's row is
+# not zero.
 
 # %%
 def reached(direction):
@@ -517,7 +525,10 @@ plot.save(sees_figure, "25_who_sees_whom.png")
 def loss_of_next_word(model):
     """The mean loss of each word, when only the words before it are given"""
     ids, _ = texts(300, np.random.default_rng(8))
-    last = [model.directions(ids[:, :place], grad=False)[1][-1][:, -1] for place in range(1, T)]
+    last = []  # the top state from the left, at the last word that is given
+    for place in range(1, T):
+        _, left, _, _ = model.directions(ids[:, :place], grad=False)
+        last.append(left[-1][:, -1])
     return ops.cross_entropy_forward(np.stack(last, axis=1) @ model.head.value.T, ids[:, 1:])[0]
 
 
@@ -710,22 +721,22 @@ def learn(model, reader, labelled, test, seed, frozen, rate, steps=120):
 print("frozen: the gradient stops at the mix; not frozen: it goes on into cells and table")
 
 # %%
-WAYS = {  # pre-trained? own cells? frozen? the rate
-    "frozen, linear": (True, False, True, 1e-2),
-    "frozen, own cells": (True, True, True, 1e-2),
-    "fine-tuned, linear": (True, False, False, 2e-3),
-    "fresh weights, linear": (False, False, False, 2e-3),
+control_models = {seed: ELMo(ELMoConfig(**SIZES), seed=seed + 10) for seed in SEEDS}
+WAYS = {  # the models at the start, the reader, frozen?, the rate
+    "frozen, linear": (elmo, Reader, True, 1e-2),
+    "frozen, own cells": (elmo, CellReader, True, 1e-2),
+    "fine-tuned, linear": (elmo, Reader, False, 2e-3),
+    "fresh weights, linear": (control_models, Reader, False, 2e-3),
 }
 tuned = {}
 for task_name, task in (("sense", sense_task), ("fits", fits_task)):
-    for way, (pretrained, own_cells, frozen, rate) in WAYS.items():
+    for way, (models, reader, frozen, rate) in WAYS.items():
         tuned[way, task_name] = []
         for seed in SEEDS:
-            reader = CellReader(seed) if own_cells else Reader(seed)
-            start = elmo[seed] if pretrained else ELMo(ELMoConfig(**SIZES), seed=seed + 10)
             labelled = task(32, np.random.default_rng([16, seed]), (0, 4))
             test = task(400, np.random.default_rng([17, seed]), (4, 8))
-            tuned[way, task_name].append(learn(start, reader, labelled, test, seed, frozen, rate))
+            tuned[way, task_name].append(
+                learn(models[seed], reader(seed), labelled, test, seed, frozen, rate))
         print(f"{task_name:5} {way:22}", *(f"{part:4.0%}" for part in tuned[way, task_name]))
 mean = {key: np.mean(shares) for key, shares in tuned.items()}
 linear, own, fine, fresh = WAYS
@@ -737,27 +748,30 @@ assert mean[fine, "fits"] > mean[linear, "fits"] + 0.1, "the whole model must le
 assert mean[fine, "sense"] < mean[linear, "sense"] + 0.05, "no better than frozen on the sense"
 
 # %% [markdown]
-# Pre-training needed the sense, but never whether two clues fit. From two answers (water or money,
-# twice) a linear map is right in at most three of the four cases: the XOR problem. Is that the
-# reason why the frozen, linear way fails on `fits`? Then the two answers must be in the frozen
-# vectors, and their *product* must be all that is missing. We read each answer by a linear map of
-# its own, from 32 texts of `sense`, and multiply.
+# Why does the frozen, linear way fail on `fits`? Each clue is about water (-1) or money (1), and
+# the answer is the *product* of these two numbers. A linear map that reads two such numbers is
+# right in at most three of the four cases: the XOR problem. Is that the reason? Then both numbers
+# must be in the frozen vectors, and only their product must be missing. We read each of them by a
+# linear map of its own, from 32 texts of `sense`, and multiply.
 
 # %%
+def linear_answer(model, seed, kind, direction, new_ids):
+    """Fit a map from states at the bank to the sense (1 or -1), by 32 texts. -> for new_ids"""
+    ids, sense = texts(32, np.random.default_rng([16, seed]), kind, (0, 4), bank=1)
+    h, new_h = (model.hidden(some, grad=False)[0][:, HERE, direction].astype(float)
+                for some in (ids, new_ids))
+    centre = h.mean(axis=0)
+    inner = (h - centre).T @ (h - centre) + np.eye(32)
+    w = np.linalg.solve(inner, (h - centre).T @ (2 * sense - 1))
+    return np.sign((new_h - centre) @ w)
+
+
 def product_of_two(model, seed):
-    """-> the share of `fits` that is right if two linear answers, 1 or -1, are multiplied"""
-    test_ids, fits = fits_task(400, np.random.default_rng([17, seed]), (4, 8))
-    product = np.ones(len(fits))
-    # the clue before the bank, read from the left at the bank; the other, from the right
-    for direction, kind in ((slice(0, 32), "before"), (slice(32, 64), "after")):
-        ids, sense = texts(32, np.random.default_rng([16, seed]), kind, (0, 4), bank=1)
-        given, asked = (model.hidden(one, grad=False)[0][:, HERE, direction].astype(float)
-                        for one in (ids, test_ids))
-        centre = given.mean(axis=0)
-        inner = (given - centre).T @ (given - centre) + np.eye(32)
-        w = np.linalg.solve(inner, (given - centre).T @ (2 * sense - 1))
-        product *= np.sign((asked - centre) @ w)
-    return ((product > 0) == fits).mean()
+    """-> the share of `fits` that is right if two linear answers are multiplied"""
+    ids, fits = fits_task(400, np.random.default_rng([17, seed]), (4, 8))
+    first = linear_answer(model, seed, "before", slice(0, 32), ids)  # read from the left
+    second = linear_answer(model, seed, "after", slice(32, 64), ids)  # read from the right
+    return ((first * second > 0) == fits).mean()
 
 
 products = [product_of_two(elmo[seed], seed) for seed in SEEDS]
@@ -770,11 +784,15 @@ assert min(products) > 0.9, "the product was all that was missing"
 # 2. **Frozen, own cells.** The new cells compute what is missing. So here frozen vectors *are*
 #    enough, if one builds a network for each task. That is ELMo's way.
 # 3. **Fine-tuned.** The model computes it in its own cells, and only 130 numbers are new. That is
-#    GPT-1's argument: hardly anything new for a task. On the sense it is no better than frozen.
+#    GPT-1's argument: hardly anything new for a task. On the sense it is no better than frozen, at
+#    the one rate that we tried for each way (exercise 3).
 # 4. **Fresh weights.** They learn nothing that helps in the test. So pre-training is what helped in
-#    row 3. (Why can a result be far from one half? The test has 400 texts, but only eight clues. No
-#    text with a label has these, so their vectors are still random. By chance, more of them lie on
-#    one side than on the other. We tried twelve seeds on `sense`: their mean is near one half.)
+#    row 3.
+#
+# Why is a single result with fresh weights far from one half? The test has 400 texts, but only
+# eight clues. No text with a label has these clues, so their vectors are still random. By chance,
+# more of them lie on one side than on the other. We tried twelve seeds on `sense`: the mean is near
+# one half.
 #
 # ULMFiT fine-tunes an LSTM with many kinds of dropout (an AWD-LSTM), and with care (section 3):
 # smaller rates for lower layers; a rate that rises, then falls; layers that begin to learn one
