@@ -61,7 +61,8 @@ plot.save(cost_figure, "28_costs.png")
 # Two popular errors:
 #
 # - "ALBERT is faster." At equal width and depth it computes as many blocks; only its output layer
-#   is smaller. (In *training* on many machines fewer gradients are sent.)
+#   is smaller. (In *training* on many machines fewer gradients are sent: the paper's ALBERT-large
+#   trains about 1.7 times as fast as BERT-large, section 1.)
 # - "DistilBERT made 110 million out of 180." BERT-base has 110, and DistilBERT 66 in the paper (67
 #   in our count). The 180 in its table 3 belong to ELMo.
 
@@ -164,7 +165,7 @@ def keeps_the_last(dout, v):
 
 
 wrong_results = {result.name: result for result in lines.check(twice, keeps_the_last, x, w)}
-assert wrong_results["dw"].word == "wrong", "that of the weights is not"
+assert wrong_results["dw"].word == "wrong", "the gradient of the weights is wrong"
 
 # %% [markdown]
 # In the library `nn.accumulate` adds all gradients. What makes BERT an ALBERT in this respect:
@@ -219,7 +220,7 @@ PLACES = " ".join(REGIONS).split()
 VOCABULARY = ["_mask_", "_start_", "_end_", *PLACES]
 MASK, START, END, IGNORED, V = 0, 1, 2, -100, len(VOCABULARY)
 N_PLACES, LENGTH = 16, 8
-ROADS = np.array([np.random.default_rng([3, place]).permutation(
+ROADS = np.array([np.random.default_rng([3, place]).permutation(  # (16,3): where they lead to
     np.delete(np.arange(N_PLACES), place))[:3] for place in range(N_PLACES)])
 
 
@@ -252,12 +253,13 @@ def cover(ids, rng, rate=0.2):
 TEST = walks(400, np.random.default_rng(99))
 TEST_ROWS, TEST_AT = np.arange(400), np.random.default_rng(98).integers(1, LENGTH - 1, size=400)
 TEST_SEEN = TEST.copy()
-TEST_SEEN[TEST_ROWS, TEST_AT] = MASK  # one place of each walk is covered
+TEST_SEEN[TEST_ROWS, TEST_AT] = MASK  # one place of each walk is covered: that at TEST_AT
 TRUE = TEST[TEST_ROWS, TEST_AT]
 road = np.zeros((V, V))
-road[np.arange(N_PLACES)[:, None] + 3, ROADS + 3] = 1 / 3
-# (n,V): P(place | before) P(after | place), for each place of the vocabulary
-fits = road[TEST[TEST_ROWS, TEST_AT - 1]] * road[:, TEST[TEST_ROWS, TEST_AT + 1]].T
+road[np.arange(N_PLACES)[:, None] + 3, ROADS + 3] = 1 / 3  # [a, b]: P(b is next | a)
+to_here = road[TEST[TEST_ROWS, TEST_AT - 1]]  # (n,V): P(place | before), for each place
+from_here = road[:, TEST[TEST_ROWS, TEST_AT + 1]].T  # (n,V): P(after | place), for each place
+fits = to_here * from_here
 BEST = -np.log(fits[TEST_ROWS, TRUE] / fits.sum(axis=1)).mean()
 print(f"on average {(fits > 0).sum(axis=1).mean():.2f} places fit; the best possible loss "
       f"is {BEST:.3f}")
@@ -346,8 +348,8 @@ assert works[0] == works[1], "the same operations"
 # BERT's token table has V x H numbers. ALBERT has a narrow table V x E and one matrix E x H behind
 # it (a *factorized embedding*). A row of the table says what a token is without its context; a
 # state must also hold what the context adds (section 3.1). The price: the product of the two has
-# the rank E. So its rows, of H numbers each, have only E directions. In the paper (table 3) the
-# average moves by about one point between E = 64 and E = 768.
+# the rank E: its rows, of H numbers each, lie in a space of only E dimensions. In the paper (table
+# 3) the average moves by about one point between E = 64 and E = 768.
 
 # %%
 V_PAPER, H, E = 30_000, 768, 128
@@ -366,10 +368,10 @@ assert np.linalg.matrix_rank(product) == 8, "a product through E columns has ran
 # the rows they are exchanged.
 #
 # The deeper parts train both tasks in a world where the topic nearly always decides. **The
-# surprise: the next-sentence model says yes to every pair of one topic**, also if its parts are
-# exchanged, if its words stand in reverse order, or if it is made of two stories. It has not
-# learned which sentence follows. The order model has to read the order: for it the topic is worth
-# nothing.
+# surprise: the next-sentence model says yes to every pair of one topic**, also if the two parts are
+# exchanged, if the words stand in reverse order, or if the parts are of two different stories. It
+# has not learned which sentence follows. The order model has to read the order: for it the topic is
+# worth nothing.
 
 # %% [markdown] tags=["deeper"]
 # ### Stories, and what each model reads
@@ -384,6 +386,7 @@ BY_REGION = np.arange(3, V).reshape(8, 3)
 def stories(n, rng, region=None):
     """-> region (n,), first part (n,2), second part (n,2)"""
     region = rng.integers(8, size=n) if region is None else region
+    # the three places of the region, in an order that is drawn by chance
     a, b, c = BY_REGION[region[:, None], rng.random((n, 3)).argsort(axis=1)].T
     return region, np.stack([a, b], axis=1), np.stack([b, c], axis=1)
 
@@ -409,7 +412,7 @@ def next_pairs(n, rng):
     """Half of the second parts come from another story (label 1)."""
     _, first, second = stories(n, rng)
     labels = rng.integers(2, size=n)
-    away = labels * rng.integers(1, n, size=n)
+    away = labels * rng.integers(1, n, size=n)  # 0: its own story; k: the story k rows below
     return joined(first, second[(np.arange(n) + away) % n]), labels
 
 
@@ -517,9 +520,10 @@ assert reads_order[:, 2].max() < 0.15 and reads_order[:, 3].min() > 0.85, "turne
 #
 # *Distillation*: a trained model, the **teacher**, shows a smaller one, the **student**, more than
 # the right answer. Often two words would fit, and the teacher's probabilities say so.
-# They are *soft targets*. Small probabilities count little in a cross-entropy. So the logits of
-# both, z and $z_t$, are divided by a temperature T (lesson 12): p = softmax(z / T), q =
-# softmax($z_t$ / T).
+# They are *soft targets*. Small probabilities count little in a cross-entropy. So the student's
+# logits z and the teacher's $z_t$ are divided by a temperature T (lesson 12): p = softmax(z / T), q
+# = softmax($z_t$ / T). The loss is the cross-entropy of q and p, times $T^2$. (A deeper part says
+# why.)
 
 # %% tags=["hide-input"]
 d = plot.Diagram(9.4, 5.6, "DistilBERT: a student of two blocks, and its teacher of four")
@@ -663,7 +667,7 @@ def student_of(teacher, start, targets, seed):
         student = DistilBERT(DistilBERTConfig(**SIZES, n_layer=2), seed=seed)
         student.learn_from(teacher)
     if targets == "hard":
-        student.teacher = ()
+        student.teacher = ()  # without a teacher its loss is BERT's alone
     return student
 
 
@@ -695,8 +699,9 @@ panels[0].set_ylabel("loss above the best")
 panels[0].legend(loc="lower left")
 plot.save(student_figure, "28_students.png")
 for seed in SEEDS:
-    end = {key[:2]: curve[-1] for key, curve in taught.items() if key[2] == seed}
-    early = {key[:2]: curve[1] for key, curve in taught.items() if key[2] == seed}
+    cases = [(start, targets) for start in ("random", "teacher's layers") for targets in NAMES]
+    early = {case: taught[*case, seed][1] for case in cases}  # after 20 updates
+    end = {case: taught[*case, seed][-1] for case in cases}  # after all 80
     assert end["random", "soft"] < end["random", "hard"] - 0.2, "the whole loss teaches faster"
     assert early["teacher's layers", "hard"] < end["random", "soft"] - 0.3, "the start gives most"
     assert early["teacher's layers", "soft"] < early["teacher's layers", "hard"], "ahead at first"
@@ -713,13 +718,13 @@ for seed in SEEDS:
 # - **The whole loss teaches faster** than BERT's loss alone, from either start. We guess why: the
 #   teacher gives a probability to every word at each place, a hard target is one word at one place
 #   in five. (Soft and cosine loss come together here: which of them helps, this does not show.)
-# - **Later the gain ends.** From the teacher's layers the two meet within 80 updates. By then the
-#   students are as good as their teachers (dotted), although they have half the blocks. The paper's
-#   DistilBERT stays below its own.
+# - **Later the gain ends.** From the teacher's layers the two meet within 80 updates. By then, in
+#   this small world, the students are as good as their teachers (dotted), although they have half
+#   the blocks. The paper's DistilBERT stays below its own.
 #
 # Equal updates are not equal work. Count in units of one block's forward pass; its backward pass
 # costs about two. An update of a student with two blocks is 2 (1 + 2) = 6 units. Its teacher's
-# forward pass through four blocks adds 4: two thirds more.
+# forward pass through four blocks adds 4: two thirds more. (Tables and head are left out.)
 
 # %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
