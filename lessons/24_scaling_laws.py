@@ -723,8 +723,8 @@ for width, its_loss in ((8, loss[0]), (64, loss[-1]), (96, truth)):
 assert np.ptp(list(alphas.values())) > 0.05, "the exponent depends on the recipe"
 
 # %% [markdown]
-# So alpha depends on the batch, the number of updates and the rate. A scaling law is a law of
-# everything that was kept the same.
+# So alpha depends on the batch and the number of updates, and a little on the rate. A scaling law
+# is a law of everything that was kept the same.
 
 # %% [markdown] tags=["deeper"]
 # ## 8. In the library
