@@ -207,3 +207,11 @@ def test_the_wrong_byte_of_one_long_line_is_named(tmp_path, constants, before):
     corpus = data.load(written(tmp_path / "one.txt", good + b"\xff" + good * 9))
     with pytest.raises(InputError, match=rf"byte {len(good)} is b'\\xff'"):
         list(corpus.pieces("train"))
+
+
+def test_whole_windows_stand_one_behind_the_other_and_share_one_token():
+    """By hand: 11 tokens in windows of 3 and the one behind them; what fills no window is left out."""
+    first, second = data.whole_windows(np.arange(11, dtype=np.uint16), 3, 2)
+    assert first.tolist() == [[0, 1, 2, 3], [3, 4, 5, 6]] and second.tolist() == [[6, 7, 8, 9]]
+    assert first.dtype == np.int64
+    assert list(data.whole_windows(np.arange(3), 3, 2)) == []
