@@ -38,9 +38,9 @@ assert so_far["two layers with LayerNorms"] > so_far["letter frequencies"] - 0.2
 # and the MLP (lesson 05), which looks at the position itself. Each is called a *sub-layer*. The
 # simplest deep network puts one after the other: attention, MLP, attention, MLP, and so on.
 #
-# Then two things go wrong. A fresh sub-layer makes the gradient smaller, and many of them make it
-# vanish. And attention takes averages, so the positions become alike. Both are measured below, in
-# 24 blocks; one plus sign prevents the first and slows down the second.
+# Then two things go wrong. A sub-layer with GPT-1's fresh weights makes the gradient smaller, and
+# many of them make it vanish. And attention takes averages, so the positions become alike. Both
+# are measured below, in 24 blocks; one plus sign prevents the first and slows down the second.
 #
 # Attention is lesson 04's, with several heads: a linear map to queries, keys and values, the
 # heads, and a linear map back. GPT-1 draws its weights from N(0, 0.02^2) at width 768. Our width
@@ -180,10 +180,10 @@ assert np.allclose(closer, [0.46, 0.72], atol=0.02), "with it, they stay apart f
 # %% [markdown]
 # The four kinds, one by one:
 #
-# - `f(x)`: every sub-layer makes the gradient smaller by a factor, and the factors multiply.
-#   After 24 blocks less than 1e-24 is left. A step of plain gradient descent is the gradient
-#   times a rate, so it would leave the lowest layers where they are: this is the **vanishing
-#   gradient**.
+# - `f(x)`: with these weights every sub-layer makes the gradient smaller by a factor, and the
+#   factors multiply. After 24 blocks less than 1e-24 is left. A step of plain gradient descent is
+#   the gradient times a rate, so it would leave the lowest layers where they are: this is the
+#   **vanishing gradient**.
 # - `LN(f(x))`: LayerNorm restores the size, and the gradient does not vanish. (At the bottom it is
 #   even about 20 times as long as at the top.) But the right panel shows that after two blocks all
 #   positions are nearly *the same*. The length of the gradient does not show this.
@@ -216,10 +216,11 @@ assert spread["LN(MLP(x))", 100][1] < 0.9, "MLPs alone: they stay apart"
 assert spread["LN(x + f(x))", 24][1] < 0.8 < 0.9 < spread["LN(x + f(x))", 100][0], "slower, but yes"
 
 # %% [markdown]
-# - **The attention makes the positions alike**, with every seed. The MLPs alone do not: even after
-#   100 blocks they are at 0.5 to 0.8. Dong et al. prove it for attention without residuals and
-#   MLPs. The idea: averages over the positions differ less than the positions themselves.
-#   LayerNorm restores the size of a vector, not its difference from the others.
+# - **It is above all the attention that makes the positions alike**, with every seed. MLPs alone
+#   bring them closer too, but slowly: after 100 blocks they are at 0.5 to 0.8. Dong et al. prove it
+#   for attention without residuals, MLPs and mask. The idea: averages over the positions differ
+#   less than the positions themselves. LayerNorm restores the size of a vector, not its difference
+#   from the others.
 # - **The plus slows this down, and does not prevent it.** After twelve blocks, GPT-1's depth, the
 #   positions are still apart with every seed; after 100 blocks they are nearly the same.
 
@@ -386,7 +387,7 @@ assert v.out.shape == x.shape == (2, 3, 4), "a block keeps the shape, so blocks 
 
 # %% [markdown]
 # And the small world? We take the model of section 1, with the plus and without any other change,
-# and as many updates.
+# and as many updates. (With it, the line calls each layer of attention and MLP a block.)
 #
 # **Guess:** its loss was 2.99, and the letter table has 2.12. Is it now near 2.9, 2.1 or 1.5?
 

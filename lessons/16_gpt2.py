@@ -384,9 +384,9 @@ assert lazy_error[0] < 0.01 < 0.1 < lazy_error[1], "only the first passes a tole
 # %% [markdown]
 # A narrow fresh block with inputs of size 1 is nearly the identity: a backward that leaves out both
 # branches passes a check with a tolerance of one percent. The first block of a fresh GPT-2 does not
-# pass. It is wide. And its inputs have a size of 0.02: its LayerNorm divides by 0.02, the backward
-# of the LayerNorm does so too, and this makes the branches' part of dx large. So check in float64,
-# with a small tolerance, and move the weights first.
+# pass. Two things differ (we changed both together): it is wide, and its inputs have a size of
+# 0.02. Its LayerNorm divides by 0.02, in the backward pass too, and this makes the branches' part
+# of dx large. So check in float64, with a small tolerance, and move the weights first.
 
 # %% [markdown]
 # ## 6. What the move does
@@ -682,8 +682,8 @@ for n in DEPTHS[1:]:
 # %% [markdown]
 # One division by 1.9 is harmless; 46 of them make 10^-13. At every depth the gradient is small
 # where the product is small. But it is never as small: with 24 blocks it is 10^-11. (A guess: the
-# branches give a part back.) The same divisions act on the forward signal: nearly nothing is left
-# that differs between positions.
+# branches give a part back.) In the forward pass, too, nearly nothing is left that differs between
+# positions. Whether the same divisions do that, we did not test.
 #
 # That is a correlation. Now an intervention. The models and the forward pass stay the same. In the
 # backward pass alone, we leave these divisions out: 1 in place of 1/s. If it is they that make the
@@ -713,9 +713,9 @@ for n in DEPTHS[1:]:
 # It arrives, and at every depth it is larger than at the top. So all else in the backward pass
 # makes the gradient larger, and the divisions alone make it smaller. They are the cause.
 #
-# **Pre-LN adds.** There the common vectors add up on the stream, beside what was there. Each branch
-# divides by the size of the stream *once*, not 46 times, and the path dn = dout + … has no
-# division at all. (That this is the reason why it trains at larger rates is a guess.)
+# **Pre-LN adds.** There each branch divides by the size of the stream *once*, not 46 times, and the
+# path dn = dout + … has no division at all. (That this is the reason why it trains at larger rates
+# is a guess.)
 #
 # Others have looked for the reason too. Xiong et al. 2020 bound the gradients of fresh models. Liu
 # et al. 2020 (Admin) name the amplified effect of small changes where each layer depends much on
@@ -775,7 +775,8 @@ for scaled in (False, True):
 #
 # Read these as rough numbers. We tried only powers of 2, so each rate may be wrong by a factor of
 # 2, and it is one seed. (Exercise 6 takes others.) With 2 blocks there is little difference. And
-# "trains" is a low bar: which rate is the best, we did not measure.
+# "trains" is a low bar: which rate is the best, we did not measure. And pre-LN has one LayerNorm
+# more, after the last block, which we did not try apart.
 #
 # GPT-1, with 12 blocks, was trained with warm-up. GPT-2 put the norm into the branch and had 48
 # blocks (with which schedule, the paper does not say).
@@ -985,8 +986,8 @@ for (width, depth), printed in TABLE_2.items():
 #   = n + MLP(LN2(n)), and one more after the last block.
 # - Backward, nothing stands on the stream any more: one of the paths through all blocks hands dout
 #   on, unchanged.
-# - A fresh post-LN model has a gradient at every depth, and loses it in the first updates at a high
-#   rate: look at a model while it trains, not only at its start.
+# - A fresh post-LN model has a gradient at every depth, and can lose it in the first updates at a
+#   high rate: look at a model while it trains, not only at its start.
 
 # %% [markdown]
 # ## 10. Exercises
