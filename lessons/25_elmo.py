@@ -315,9 +315,9 @@ assert np.max(right_clues["left"]) < 0.16, "what cannot be known is not known"
 assert np.min(right_clues["both"]) > 0.95, "more than is possible"
 
 # %% [markdown] tags=["answer"]
-# **Always, where one in eight is possible.** Many guess a little more than one in eight: two states
-# know more than one. But the state from the right has *read* the next word, and the map copies it
-# from there. A result above what is possible is a leak.
+# **Always, where one in eight is possible.** A little more than one in eight is tempting, since two
+# states know more than one. But the state from the right has *read* the next word, and the map
+# copies it from there. A result above what is possible is a leak.
 
 # %% [markdown]
 # So one cannot train both sides by predicting words that one of them has read. Three ways out: two

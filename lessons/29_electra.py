@@ -238,8 +238,8 @@ assert np.count_nonzero(slopes) <= 5, "a small step changes no drawn word"
 assert np.allclose(slope(expected), softmax(Z) * (LOSS_OF_WORD - expected(Z)), atol=1e-7), "formula"
 
 # %% [markdown] tags=["answer"]
-# None. Many guess "most of them", since the expected loss has a slope in each direction. But a step
-# of a millionth changes no drawn word, and so no loss.
+# None. "Most of them" is tempting, since the expected loss has a slope in each direction. But a
+# step of a millionth changes no drawn word, and so no loss.
 
 # %% tags=["hide-input"]
 moved = np.linspace(-3, 4, 400)

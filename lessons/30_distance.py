@@ -123,7 +123,7 @@ assert by_place[:SHORT].mean() > 0.8, "it knows the rule where it was trained"
 assert by_place[SHORT:].mean() < 0.6, "and not at other places"
 
 # %% [markdown] tags=["answer"]
-# Much less often. Many guess "as often", since the rule is the same. But the rows from 20 on never
+# Much less often. "As often" is tempting, since the rule is the same. But the rows from 20 on never
 # got a gradient. If they are the cause, the model must know the rule again when we give the later
 # places the rows 0 to 19, again and again. (Row 0 then stands behind row 19. The wallpaper fits
 # that, since 20 is a multiple of its period 5.)

@@ -118,7 +118,7 @@ assert right_when_one > 0.95, "it knows that the colours are equal"
 assert np.trace(masked_pairs) < 0.3, "and yet mostly predicts pairs that never occur"
 
 # %% [markdown] tags=["answer"]
-# About 1 in 8, as if each were drawn alone. Many guess nearly all, for the model does know the
+# About 1 in 8, as if each were drawn alone. Nearly all is tempting, for the model does know the
 # rule: if one colour is visible, it predicts the other. But the loss of a masked model is a sum
 # over the covered words, each given the *visible* ones:
 #

@@ -635,7 +635,7 @@ for seed in SEEDS:
 
 # %% [markdown] tags=["answer"]
 # No. The best score grows with n, for every chooser. With the judge, the right answers grow too,
-# and many guess the same of a learned score. But:
+# and it is tempting to expect this of a learned score too. But:
 #
 # - On the questions of its comparisons they rise at first, and with most seeds fall again. (A
 #   guess: among many draws there is one that the score likes for another reason.)

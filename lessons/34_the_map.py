@@ -406,7 +406,7 @@ for name in ("gpt1", "roberta"):
 assert min(predicted("gpt1", 64)) > max(predicted("roberta", 64)), "GPT-1, from one side"
 
 # %% [markdown] tags=["answer"]
-# At this budget GPT-1, in every seed. Most guess RoBERTa, since both sides say more about a word
+# At this budget GPT-1, in every seed. RoBERTa is tempting, since both sides say more about a word
 # than one. **The surprise: with five times the operations RoBERTa overtakes GPT-1** (with both
 # seeds). A table at one budget does not say who wins at another. So look first whether each row was
 # trained to its end.

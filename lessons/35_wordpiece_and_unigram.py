@@ -163,7 +163,7 @@ for word in ("grandmother", "고양이는", "잉어가", "어가"):
     assert encoded == (longest_match(word, bert_pieces) or ["[UNK]"]), "as the library cuts it"
 
 # %% [markdown] tags=["answer"]
-# **The trap: one unknown character makes the whole word unknown.** Most expect `[UNK]` for 잉, and
+# **The trap: one unknown character makes the whole word unknown.** One expects `[UNK]` for 잉, and
 # pieces for the rest. But the word becomes one single `[UNK]`, and the model does not even see that
 # it ends in a particle. A Korean word is a noun with its particles, or a verb with its endings,
 # without a space between them. All of it is lost with one rare syllable.

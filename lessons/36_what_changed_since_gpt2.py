@@ -464,7 +464,7 @@ assert np.abs(LOSS["RMSNorm"] - LOSS["GPT-2"]).max() < 0.02, "the norm hardly ma
 assert (LOSS["all, with the window"] < LOSS["all but the window"] - 0.05).all(), "the best is all"
 
 # %% [markdown] tags=["answer"]
-# Two: the two heads of keys, and no biases. Most guess none, since today's models have them all.
+# Two: the two heads of keys, and no biases. None is tempting, since today's models have them all.
 # But not every change was made for the loss.
 #
 # - **Positions that turn help most**: 0.13 nats. **The gate** gives 0.11. (Its function is SiLU,

@@ -192,7 +192,7 @@ assert min(LENS["rank"][:24]) > 1000, "up to block 23, Paris is no candidate"
 assert LENS["rank"][28] <= 2 and LENS["rank"].index(0) == 30, "first only behind the last block"
 
 # %% [markdown] tags=["answer"]
-# Only behind the last one. Most guess a block in the middle, and a slow rise. But up to block 23
+# Only behind the last one. A block in the middle is tempting, and a slow rise. But up to block 23
 # Paris is not among the first thousand words: behind blocks 12 and 20 the model would say a comma.
 # Then, from block 23 to block 28, Paris passes thousands of words. (The lens shows only what the
 # last norm and the head can read. An earlier stream may hold Paris in another form.)
@@ -276,9 +276,9 @@ assert EXCHANGED["Germany"][1] > 0.5 > 0.1 > EXCHANGED["Germany"][0], "now it sa
 assert BERLIN.argmax() == EFFECTS.argmax() and np.sort(BERLIN.ravel())[-2] < 0.1, "only this head"
 
 # %% [markdown] tags=["answer"]
-# Berlin. Most guess Paris, since the question and the answer so far both say France, and 269 of 270
-# heads have read about France. **Worth remembering: 64 numbers of one head decide between Paris and
-# Berlin.** This is how a cause is shown: change it alone, and the effect changes. Make the same
+# Berlin. Paris is tempting, since the question and the answer so far both say France, and 269 of
+# 270 heads have read about France. **Worth remembering: 64 numbers of one head decide between Paris
+# and Berlin.** This is how a cause is shown: change it alone, and the effect changes. Make the same
 # change at any other head, and it does not.
 
 # %% tags=["hide-input"]

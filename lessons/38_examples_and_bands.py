@@ -235,7 +235,7 @@ assert (answered["other kind"][:, 1:] < 0.2).all(), "examples of another kind: o
 assert (answered["any kind"][:, 3] < answered["wrong"][:, 3] - 0.2).all(), "the kind matters"
 
 # %% [markdown] tags=["answer"]
-# *Any kind* and *other kind* do. Most guess *wrong* first; but the wrong examples are as good as
+# *Any kind* and *other kind* do. *Wrong* is tempting; but the wrong examples are as good as
 # the right ones. **Not one example has to be right.** The examples do not teach the model what a
 # thing is: that is in its weights. They show *which of the known lists this is*, and a wrong colour
 # says "colours" as well as a right one.
