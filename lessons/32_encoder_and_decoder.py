@@ -68,7 +68,7 @@ def pair(rng, always=False):
 SHOWN = "Mina wears the small red shoes in the park".split()
 ANSWER = "Mina neun gongwon eseo jageun ppalgan sinbal eul sinneunda".split()
 for words in ((SHOWN, ANSWER), *(pair(np.random.default_rng([0, n])) for n in range(2))):
-    print(*map(" ".join, words), sep="   ->   ")
+    print(*map(" ".join, words), sep="\n    ")
 
 # %% [markdown]
 # Which word decides which? In the picture, each word of the translation has a line to the words of
