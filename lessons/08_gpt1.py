@@ -564,7 +564,7 @@ assert abs(p_now - 0.003) < 0.001, "the likeliest token, but its probability is 
 # has nothing to do with $h$ has variance $s^2 = 768 \cdot 0.02^2 = 0.31$. The loss is the logarithm
 # of a sum of V numbers exp(score), minus the target's score, which is 0 on average. If scores are
 # normal, the mean of exp(score) is $\exp(s^2 / 2)$. So the loss is about $\ln (V \exp(s^2 / 2)) =
-# \ln V + s^2 / 2 = 10.61 + 0.15$. With weights of 0.06 in place of 0.02, $s^2$ is nine times as
+# \ln V + s^2 / 2$, 10.61 + 0.15. With weights of 0.06 in place of 0.02, $s^2$ is nine times as
 # large, and by this formula the first loss is about 12.
 
 # %% [markdown] tags=["deeper"]
