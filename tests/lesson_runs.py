@@ -26,12 +26,18 @@ class Run(NamedTuple):
     left: list[str]
 
 
-def run(path: Path, folder: Path) -> subprocess.CompletedProcess:
-    """Run a Python file in a folder. A warning is an error."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "PYTHONWARNINGS": "error"}
+def environment() -> dict[str, str]:
+    """That of a lesson: this clone's package, and no published model, even where one lies on this machine."""
+    none = str(ROOT / "no" / "models")
+    return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "MINIGPT_CACHE": none, "HF_HOME": none}
+
+
+def run(path: Path, folder: Path, **changed: str) -> subprocess.CompletedProcess:
+    """Run a Python file in a folder. A warning is an error. changed: what else is in its environment."""
     return subprocess.run(
-        [sys.executable, str(path)], cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=900
-    )
+        [sys.executable, str(path)], cwd=folder, env=environment() | {"PYTHONWARNINGS": "error"} | changed,
+        capture_output=True, encoding="utf-8", timeout=900,
+    )  # fmt: skip
 
 
 def kept_in(tmp_path_factory) -> Path:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import shlex
 import shutil
@@ -11,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lesson_runs import is_of_site, run, run_once
+from lesson_runs import environment, is_of_site, run, run_once
 
 import minigpt
 from minigpt.cli.main import parser
@@ -133,9 +132,8 @@ def test_a_core_runs_alone(path, tmp_path):
     for beside in path.parent.glob("[!0-9]*.py"):
         shutil.copy(beside, tmp_path)
     command = [sys.executable, "-W", "error", "-m", "minigpt", "lesson", file, "--core"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8"
+        command, cwd=tmp_path, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8"
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     assert done.stdout.count("left out: ") == len(deeper_parts(cells(path)))

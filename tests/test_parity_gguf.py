@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import regex
 import small_gguf
+from lesson_runs import run
 from small_gguf import BYTES, SIZES, small
 from test_parity_bpe_model import MORE, RUNS, differing, is_known, trained
 from test_parity_sentencepiece import texts  # noqa: F401 a fixture
@@ -206,6 +207,13 @@ def test_the_real_smollm2_says_what_it_said_in_transformers(folder, cases):
     assert len(text.tokens) == 49152
     for case in cases:
         assert text.decode(case["prompt_ids"]) == case["prompt_text"] and text.decode(case["new_ids"]) == case["text"]
+
+
+def test_the_lesson_about_it_computes_what_is_recorded_once_more(folder, tmp_path):
+    """Lesson 37; everywhere else its record stands for the model."""
+    path = next((Path(__file__).parent.parent / "lessons").glob("37_*.py"))
+    done = run(path, tmp_path, MINIGPT_CACHE=str(folder.parent))
+    assert done.returncode == 0 and "the model is here" in done.stdout, done.stdout[-2000:] + done.stderr[-3000:]
 
 
 def test_texts_in_the_real_smollm2(folder, texts):  # noqa: F811

@@ -134,14 +134,16 @@ def mark(notebook: nbformat.NotebookNode, path: Path) -> None:
 
 
 def environment(beside: Path) -> dict[str, str]:
-    """The environment of a lesson: one thread, English, this clone's package, no training of its own.
+    """The environment of a lesson: one thread, English, this clone's package, no training of its own, and no published
+    model: pages are the same whichever lie on the machine.
 
     beside: the folder of the lesson, whose other modules it imports.
     """
     kept = {name: value for name, value in os.environ.items() if name not in ("MINIGPT_LANG", "MINIGPT_TRAIN")}
     threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
     path = os.pathsep.join([str(ROOT), str(beside), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return kept | threads | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+    none = str(ROOT / "no" / "models")
+    return kept | threads | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", "MINIGPT_CACHE": none, "HF_HOME": none}
 
 
 def seconds_to_run(path: Path) -> int:
