@@ -159,7 +159,7 @@ assert again.mean() > 0.95, "the rows were the cause, and not the length"
 # a key and a query, made from a distance's vector.)
 
 # %% tags=["hide-input"]
-d = plot.Diagram(12.6, 4.2)
+d = plot.Diagram(12.6, 4.2, "Where position enters")
 BLUE, RED, GREEN = "tab:blue", "tab:red", "tab:green"
 scores = {2.1: ("BERT: at the input", "q · k"), 6.3: ("T5: a number", "q · k + number"),
           10.5: ("DeBERTa: a vector", "q · k + q · K + k · Q")}

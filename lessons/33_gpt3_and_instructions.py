@@ -194,7 +194,7 @@ for n in (0, 1, 2):
 # in the deeper parts (the numbers are those of the sections):
 
 # %% tags=["hide-input"]
-d = plot.Diagram(13.2, 4.5)
+d = plot.Diagram(13.2, 4.5, "From a language model to one that answers")
 boxes = ((1.2, 3.7, "pre-trained\nmodel", "gray"), (5.6, 3.7, "tuned model", "tab:blue"),
          (10.9, 3.7, "answers", "tab:blue"), (10.9, 0.8, "comparisons", "tab:green"),
          (5.6, 0.8, "reward model", "tab:orange"))
