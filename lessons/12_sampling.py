@@ -252,11 +252,11 @@ from minigpt.learn import gap
 hundred_parts = np.repeat(np.arange(4), [50, 25, 15, 10])  # token 0 is on the first 50 parts, ...
 
 
-def your_draw(p, u):
+def your_choice(p, u):
     return ...  # p (V,), u a number in [0, 1) -> the number of the token
 
 
-gap.judge(your_draw, four, 0.75, expected=hundred_parts[75])
+gap.judge(your_choice, four, 0.75, expected=hundred_parts[75])
 
 # %% [markdown] tags=["answer"]
 # `(p.cumsum() <= u).sum()`: a cumulative sum is where a piece ends. Count the pieces that end at u

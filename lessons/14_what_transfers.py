@@ -130,7 +130,7 @@ import math
 from minigpt.learn import gap
 
 
-def your_deviation(n):
+def your_spread(n):
     return ...  # for a score of 100 * right / n
 
 
@@ -140,7 +140,7 @@ def by_counting(n):
     return math.sqrt(sum(each) / 2**n)
 
 
-gap.judge(your_deviation, 400, expected=by_counting(400))
+gap.judge(your_spread, 400, expected=by_counting(400))
 
 # %% [markdown] tags=["answer"]
 # `50 / np.sqrt(n)`: the number of right answers has the deviation sqrt(n) / 2, and the score is

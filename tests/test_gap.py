@@ -59,3 +59,15 @@ def test_numbers_and_masks_are_compared_too(capsys):
     assert capsys.readouterr().out == "<lambda>: not yet\n  yours 24, expected 144\n"
     assert gap.judge(lambda n: np.ones(n), 2, expected=2) == gap.NOT_YET
     assert "It has shape (2,), expected ()." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name, says", [("your_dx", True), ("your_mask", False)])
+def test_of_gradients_it_speaks_where_a_gradient_is_meant(name, says, capsys):
+    def yours(x):
+        return np.zeros(3)
+
+    yours.__name__ = name
+    assert gap.judge(yours, np.arange(3.0), expected=np.arange(3.0)) == gap.NOT_YET
+    printed = capsys.readouterr().out
+    assert "yours 0, expected 2" in printed
+    assert ("this part of the derivative is missing" in printed) == says

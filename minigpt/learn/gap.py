@@ -6,11 +6,13 @@
 
     gap.judge(your_dx, dout, w, expected=numeric(forward, x, dout))
 
-A lesson runs with its gaps open: then the judge only says whose turn it is.
+A lesson runs with its gaps open: then the judge only says whose turn it is. Where the name begins with `your_d`, as a
+gradient's does, the judge may speak of gradients; of all else it speaks as of an array.
 """
 
 import inspect
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -22,6 +24,8 @@ from minigpt.gradcheck.judge import HIDDEN
 from minigpt.gradcheck.raised import described
 from minigpt.learn.lines import folded
 
+GRADIENT = "your_d"  # so begins the name of a function that returns a gradient
+OF_GRADIENTS = re.compile("gradient|derivative|slope")  # what is said of a gradient alone
 OPEN, RIGHT, NOT_YET = "your turn: replace the ... and run this cell again", "right", "not yet"
 
 
@@ -65,6 +69,7 @@ def _compared(name: str, given: Array, expected: Array, known: dict[str, Array])
         index = ", ".join(map(str, result.index))
         place = f"at [{index}]: " if index else ""
         why.append(f"{place}yours {result.analytic:.6g}, expected {result.numeric:.6g}")
-    if result.diagnosis and (expected.ndim or given.ndim):  # of two numbers each is a factor of the other
+    is_meant = name.startswith(GRADIENT) or not OF_GRADIENTS.search(result.diagnosis)
+    if result.diagnosis and is_meant and (expected.ndim or given.ndim):  # of two numbers each is a factor of the other
         why.append(result.diagnosis)
     return NOT_YET, why
