@@ -494,6 +494,55 @@ def test_a_gap_runs_again_with_its_answer_which_must_be_right(tmp_path):
         lessons.Runner(tmp_path, again=True).run(small_lesson(tmp_path, GAP.replace("`n * 7`", "`n + 7`")))
 
 
+DEEPER = """# %% [markdown]
+# # Lesson 98: a small one
+#
+# Reading: 5 minutes. Running: 1 to 2 seconds.
+
+# %%
+import numpy as np
+draw, given, size, rows = np.random.default_rng(0), np.zeros(3), 4, []
+def area():
+    return size * size
+print("drawn")
+
+# %% [markdown] tags=["deeper"]
+# ## 1. Deeper
+
+# %%
+{deeper}
+
+# %% [markdown]
+# ## 2. Not deeper
+
+# %%
+for row in rows:
+    print(row)
+print(draw.normal() + given.sum(), {core}, area())
+"""
+TOUCHED = {  # (a deeper part, what the core takes): what it has done
+    ("made = 7", "made"): "makes made",
+    ("draw.normal()", "1"): "changes draw",
+    ("given[0] = 1", "1"): "changes given",
+    ("size = 5", "1"): "changes size",
+    ("rows.append(1)", "1"): "changes rows",
+    ("def area(): return 7", "1"): "changes area",
+    ("made, row, other = given + 1, 3, np.random.default_rng(1).normal()", "len('made')"): None,
+}
+
+
+@pytest.mark.parametrize("given", TOUCHED, ids=lambda given: given[0])
+def test_a_deeper_part_changes_nothing_that_the_core_takes(given, tmp_path):
+    lessons, (deeper, core) = part("lessons"), given
+    path = small_lesson(tmp_path, DEEPER.format(deeper=deeper, core=core))
+    runner = lessons.Runner(tmp_path, again=True)
+    if TOUCHED[given] is None:
+        assert [cell.get("execution_count") for cell in runner.run(path).notebook.cells] == [None, 1, None, 2, None, 3]
+        return
+    with pytest.raises(lessons.LessonFailed, match=f"cell 4 .*: the deeper part before it {TOUCHED[given]}, which"):
+        runner.run(path)
+
+
 def test_a_cell_that_takes_long_does_not_run_again(tmp_path, monkeypatch):
     lessons = part("lessons")
     monkeypatch.setattr(lessons, "LONG", -1.0)

@@ -28,6 +28,7 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from untouched import Core
 
 from minigpt.errors import InputError
 from minigpt.learn import gap
@@ -203,7 +204,11 @@ class Runner:
     def run_cells(self, client: NotebookClient, path: Path) -> tuple[float, list[int]]:
         """Run all cells. Returns the seconds of processors, and the numbers of the cells that are not LONG."""
         before, quick = processor_seconds(client), []
+        core = Core(cells(path), lambda source: self.printed(client, source)) if self.again else None
         for number, cell in enumerate(client.nb.cells):
+            if core and (touched := core.look(number)):
+                what = f"the deeper part before it {', '.join(touched)}, which the core takes below"
+                raise LessonFailed(f"{place_of(path, number)}: {what}: who leaves that part out has it not")
             if cell.cell_type == "code":
                 self.run_cell(client, path, number)
                 now = processor_seconds(client)
@@ -219,9 +224,7 @@ class Runner:
         """
         found = cells(path)
         gaps = {number for number, cell in enumerate(found) if cell.has_gap}
-        client.nb.cells.append(nbformat.v4.new_code_cell(LAID_OUT))
-        client.execute_cell(client.nb.cells[-1], len(client.nb.cells) - 1)
-        client.nb.cells.pop()
+        self.printed(client, LAID_OUT)
         for number in sorted({*numbers, *gaps}, reverse=True):
             shown = copy.deepcopy(client.nb.cells[number])
             self.run_cell(client, path, number, "when it runs again: ")
@@ -229,11 +232,17 @@ class Runner:
                 self.run_filled(client, path, number, found[number].filled(found[number + 1]))
             client.nb.cells[number] = shown
 
+    def printed(self, client: NotebookClient, source: str) -> str:
+        """Run some code where a lesson runs, without a place in its notebook -> what it prints."""
+        client.nb.cells.append(nbformat.v4.new_code_cell(source))
+        client.execute_cell(client.nb.cells[-1], len(client.nb.cells) - 1, store_history=False)
+        return text_of(client.nb.cells.pop())
+
     def run_filled(self, client: NotebookClient, path: Path, number: int, source: str) -> None:
         """Run a cell whose gap is filled in. Raises LessonFailed where its judge does not find it right."""
         client.nb.cells[number].source = source
         self.run_cell(client, path, number, "with its gap filled in: ")
-        printed = "".join(output.get("text", "") for output in client.nb.cells[number].outputs)
+        printed = text_of(client.nb.cells[number])
         if not printed.endswith(f": {gap.RIGHT}\n"):
             raise LessonFailed(f"{place_of(path, number)}: with its gap filled in, the judge says: {printed.strip()}")
 
@@ -277,6 +286,11 @@ def processor_seconds(client: NotebookClient) -> float:
         return 0.0
     times = process.cpu_times()
     return times.user + times.system + getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+
+
+def text_of(cell: nbformat.NotebookNode) -> str:
+    """What a cell has printed."""
+    return "".join(output.get("text", "") for output in cell.outputs)
 
 
 def place_of(path: Path, number: int) -> str:
