@@ -1,6 +1,7 @@
 """Fixtures for every test: the published data where there is some, and each implementation on each device."""
 
 import functools
+import gc
 import os
 import signal
 import sys
@@ -212,6 +213,12 @@ def pytest_xdist_auto_num_workers():
 
 
 LONGEST = ("test_nothing_is_wrong_with_the_built_site", "test_all_commands_run", "test_the_library_itself_is_happy")
+
+
+def pytest_collection_finish():
+    """All that the tests have imported stays: whoever collects garbage need not look at it again, test after test."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

@@ -20,7 +20,7 @@ from minigpt.tokenizer.unigram import Unigram
 
 pytestmark = pytest.mark.parity
 
-N_TEXTS = 20_000
+N_TEXTS = 5_000
 FILES = ("albert_v2_30k", "unigram_1k", "japanese_8k", "bpe_1k")
 BLOCKS = [  # of Unicode, [first, last + 1)
     *[(0x20, 0x7F)] * 6, (0x1, 0x20), (0x80, 0x250), (0x300, 0x370), (0x370, 0x530), (0x590, 0x700), (0x900, 0xE80),

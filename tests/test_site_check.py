@@ -288,6 +288,17 @@ def test_what_works_from_a_server_alone_is_found(site, browser):
 
 
 @pytest.mark.slow
+def test_the_book_is_looked_at_once_and_its_faults_are_found(site, browser, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("screenshots")
+    put(site, "book.html", f"<h1>Book</h1>{SIDEWAYS}")
+    found = pages.check(browser, site, only="book", screenshots=folder)
+    assert {(fault.what, fault.width, fault.theme) for fault in found} == IN_PAGES[SIDEWAYS] - seen(
+        'scrolls sideways: the page is 608 px wide, because of div "wide"', [390], ["dark"]
+    )
+    assert [path.name for path in folder.iterdir()] == ["book-390-light.png"]
+
+
+@pytest.mark.slow
 def test_screenshots_are_kept(site, browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("screenshots")
     pages.check(browser, site, only="ko/", screenshots=folder)

@@ -13,6 +13,7 @@ from .files import Fault, html_files
 
 WIDTHS = {390: 844, 1280: 900}  # pixels: a phone and its height, a laptop and its height
 THEMES = ("light", "dark")
+BOOK = "book.html"  # all lessons once more, on a page that is light in each theme: the phone's width says enough
 LOADING = 120_000  # milliseconds for one page: the book is long, and the machine may be busy
 SCRIPT = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 IN_PAGE = f"async () => {{\n{SCRIPT}\nreturn await faultsOfPage();\n}}"
@@ -113,12 +114,23 @@ class Visit:
         return [Fault(page, what, width, theme) for what in dict.fromkeys(found)]
 
 
+def is_book(page: str) -> bool:
+    """Is this the page of all lessons, of one of the languages?"""
+    return page.rpartition("/")[2] == BOOK
+
+
 def sample(site: Path, pages: list[str]) -> list[str]:
-    """Some of the pages: all those at the top of the site, and the largest one of each folder."""
+    """Some of the pages: all those at the top of the site, and the largest one of each folder; no book."""
+    pages = [page for page in pages if not is_book(page)]
     largest: dict[str, str] = {}
     for page in sorted(pages, key=lambda page: (site / page).stat().st_size):
         largest[page.rpartition("/")[0]] = page
     return sorted({*largest.values(), *(page for page in pages if "/" not in page)})
+
+
+def ways(page: str) -> tuple[list[int], tuple[str, ...]]:
+    """The widths and the themes in which a page is looked at."""
+    return ([min(WIDTHS)], THEMES[:1]) if is_book(page) else ([*WIDTHS], THEMES)
 
 
 def check(browser: Any, site: Path, only: str = "", screenshots: Path | None = None) -> list[Fault]:
@@ -132,7 +144,7 @@ def check(browser: Any, site: Path, only: str = "", screenshots: Path | None = N
     context = browser.new_context(reduced_motion="reduce", proxy=NOTHING_OUTSIDE)
     with served(site) as own:
         visit = Visit(context.new_page(), own)
-        faults = [fault for page in pages for fault in visit.check(page, [*WIDTHS], THEMES, screenshots)]
+        faults = [fault for page in pages for fault in visit.check(page, *ways(page), screenshots)]
     visit = Visit(context.new_page(), site.as_uri() + "/")
     for page in sample(site, pages):
         found = visit.check(page, [min(WIDTHS)], THEMES[:1], None)
