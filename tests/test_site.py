@@ -501,6 +501,8 @@ DEEPER = """# %% [markdown]
 
 # %%
 import numpy as np
+from minigpt.models.gpt2 import GPT2, GPT2Config
+model = GPT2(GPT2Config(vocab_size=9, n_positions=4, n_embd=4, n_layer=1, n_head=1), seed=0)
 draw, given, size, rows = np.random.default_rng(0), np.zeros(3), 4, []
 def area():
     return size * size
@@ -518,7 +520,7 @@ print("drawn")
 # %%
 for row in rows:
     print(row)
-print(draw.normal() + given.sum(), {core}, area())
+print(draw.normal() + given.sum(), {core}, area(), model)
 """
 TOUCHED = {  # (a deeper part, what the core takes): what it has done
     ("made = 7", "made"): "makes made",
@@ -527,6 +529,8 @@ TOUCHED = {  # (a deeper part, what the core takes): what it has done
     ("size = 5", "1"): "changes size",
     ("rows.append(1)", "1"): "changes rows",
     ("def area(): return 7", "1"): "changes area",
+    ("model.h[0].mlp.c_fc.weight.data[0] = 1", "1"): "changes model",
+    ("model.h[0].mlp.c_fc.weight.grad = 1", "1"): None,
     ("made, row, other = given + 1, 3, np.random.default_rng(1).normal()", "len('made')"): None,
 }
 

@@ -1,8 +1,8 @@
 """Build the site of the course: `python lessons/site/build.py`.
 
-It runs every lesson as a notebook (two at a time; what has not changed comes from a cache), writes the sources of all
-pages into `build/site/source-en` and `-ko`, lets Sphinx make the pages beside the old site, and puts the new site into
-its place only when all of it is there. It needs the extra `site`, and no network.
+It runs every lesson as a notebook (several at a time; what has not changed comes from a cache), writes the sources of
+all pages into `build/site/source-en` and `-ko`, lets Sphinx make the pages beside the old site, and puts the new site
+into its place only when all of it is there. It needs the extra `site`, and no network.
 """
 
 import argparse
@@ -27,6 +27,7 @@ sys.path[:0] = [str(place) for place in (HERE.parent.parent, HERE, HERE / "landi
 
 from course import ROOT  # noqa: E402
 
+from minigpt.device.parallel import cores  # noqa: E402
 from minigpt.errors import InputError, check_number  # noqa: E402
 
 WORK = ROOT / "build" / "site"  # caches and sources; git ignores it
@@ -47,7 +48,8 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     reader = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     reader.add_argument("--out", type=Path, help="folder of the built site (default: site/, or build/site/try/site)")
     reader.add_argument("--work", type=Path, default=WORK, help="folder of caches (default: build/site/)")
-    reader.add_argument("--jobs", type=int, default=2, help="how many lessons run at a time (default: 2)")
+    jobs = cores() + 1  # a kernel waits now and then
+    reader.add_argument("--jobs", type=int, default=jobs, help=f"how many lessons run at a time (here: {jobs})")
     reader.add_argument("--only", nargs="+", metavar="NN", default=[], help="only these lessons, to try something")
     reader.add_argument("--again", action="store_true", help="each quick cell runs again after the end: can it?")
     given = reader.parse_args(words)

@@ -8,15 +8,20 @@ of all that the core takes after it.
 import dis
 import hashlib
 import json
-import pickle
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from minigpt.learn.cells import Cell, deeper_parts
+from minigpt.learn.sandbox.answers import Values
+from minigpt.nn import Parameter
 
 HERE = Path(__file__).resolve().parent
 LOADS, STORES = ("LOAD_NAME", "LOAD_GLOBAL"), ("STORE_NAME", "STORE_GLOBAL")
+IDENTITY = types.ModuleType | types.FunctionType | types.BuiltinFunctionType | type
 MISSING = "missing"
 
 
@@ -118,14 +123,49 @@ def reached(names: list[str], space: dict) -> Iterator[str]:
 
 
 def digest(value: object) -> str:
-    """A short text that changes with a value: with its content where it can be pickled, or else with its identity."""
-    if isinstance(value, types.ModuleType | types.FunctionType | type):
-        return str(id(value))
-    try:
-        content = pickle.dumps(value)
-    except Exception:  # of any library: a function without a name, a file that is open
-        return str(id(value))
-    return hashlib.sha256(content).hexdigest()[:12]
+    """A short text that changes with what a value holds."""
+    found = hashlib.sha256()
+    for piece in content(value, set()):
+        found.update(piece)
+    return found.hexdigest()[:12]
+
+
+def content(value: Any, inside: set[int]) -> Iterator[bytes]:
+    """All that a value holds, piece by piece; of a function, a module or an open file that it is this one.
+
+    A parameter is its data: the next backward pass begins its gradient anew. inside: what holds this value itself.
+    """
+    if isinstance(value, Parameter):
+        value = value.data
+    if isinstance(value, np.random.Generator):
+        value = value.bit_generator.state
+    if isinstance(value, Values):
+        value = value._values
+    yield type(value).__name__.encode()
+    if id(value) in inside:
+        return
+    inside = inside | {id(value)}
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        yield f"{value.dtype} {value.shape}".encode()
+        yield np.ascontiguousarray(value).tobytes()
+    elif isinstance(value, str | bytes | int | float | complex | None | np.generic):
+        yield repr(value).encode()
+    elif isinstance(value, IDENTITY):
+        yield str(id(value)).encode()
+    else:
+        for part in parts_of(value):
+            yield from content(part, inside)
+
+
+def parts_of(value: Any) -> list:
+    """What a container or an object consists of; attributes that begin with _ are its caches and notes, and no part."""
+    if isinstance(value, dict):
+        return [part for pair in value.items() for part in pair]
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if isinstance(value, Iterable) and isinstance(value, Sized):
+        return list(value)
+    return [pair for pair in getattr(value, "__dict__", {}).items() if not pair[0].startswith("_")]
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
