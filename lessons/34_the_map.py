@@ -500,31 +500,34 @@ TASKS = ("acceptability", "sentiment", "similarity", "continuation", "cloze", "e
 FRESH = [f"{name}, fresh weights" for name in TRAINED
          if f"{name}, fresh weights, seed 0, {TASKS[0]}" in RECORD]
 ROWS = [*TRAINED, "elmo, frozen", "gpt1, frozen", *FRESH]
-SEEDS = [seed for seed in range(10)
-         if all(f"{row}, seed {seed}, {task}" in RECORD for row in ROWS for task in TASKS)]
-points = np.array([[[RECORD[f"{row}, seed {seed}, {task}"]["points"] for task in TASKS]
-                    for seed in SEEDS] for row in ROWS])  # (rows, seeds, tasks)
+points = {}  # of each row (seeds, tasks)
+for row in ROWS:
+    seeds = [seed for seed in range(10) if f"{row}, seed {seed}, {TASKS[-1]}" in RECORD]
+    points[row] = np.array([[RECORD[f"{row}, seed {seed}, {task}"]["points"] for task in TASKS]
+                            for seed in seeds])
+n_seeds = min(len(points[row]) for row in TRAINED)  # a control may have fewer
 constant = np.array([RECORD[f"constant, {task}"]["points"] for task in TASKS])
-print(f"{len(SEEDS)} seeds\n{'':23}" + "".join(f"{task[:10]:>11}" for task in TASKS) + "   mean")
+print(f"{n_seeds} seeds\n{'':23}" + "".join(f"{task[:10]:>11}" for task in TASKS) + "   mean")
 print(f"{'constant answer':23}" + "".join(f"{value:11.1f}" for value in constant)
       + f"{constant.mean():7.1f}")
-sorted_rows = sorted(zip(ROWS, points.mean(axis=1), strict=True), key=lambda pair: -pair[1].mean())
-for row, found in sorted_rows:
+highest_first = sorted(ROWS, key=lambda row: -points[row].mean())
+for row in highest_first:
+    found = points[row].mean(axis=0)
     print(f"{row:23}" + "".join(f"{value:11.1f}" for value in found) + f"{found.mean():7.1f}")
-print("the three highest means:", ", ".join(row for row, _ in sorted_rows[:3]))
-assert len(SEEDS) >= 3, "three seeds or more"
+print("the three highest means:", ", ".join(highest_first[:3]))
+assert n_seeds >= 3, "three seeds or more"
 n_gpt, n_roberta = (training[name]["targets"] for name in ("gpt1", "roberta"))
 assert n_gpt > 3 * n_roberta, "three times as many predictions"
 
 # %% tags=["hide-input"]
-of_seed = points.mean(axis=2)  # (rows, seeds): the mean over the six tasks
-order = of_seed.mean(axis=1).argsort()
-table_figure, axes = plot.plt.subplots(figsize=(9, 6.5))
-for place, row in enumerate(order):
-    is_control = "," in ROWS[row]
-    axes.barh(place, of_seed[row].mean(), color="tab:gray" if is_control else "tab:blue", alpha=0.6)
-    axes.plot(of_seed[row], [place] * len(SEEDS), "ko", markersize=4)
-axes.set_yticks(range(len(ROWS)), [ROWS[row] for row in order])
+of_seed = {row: points[row].mean(axis=1) for row in ROWS}  # (seeds,): the mean of the six tasks
+lowest_first = highest_first[::-1]
+table_figure, axes = plot.plt.subplots(figsize=(9, 0.32 * len(ROWS)))
+for place, row in enumerate(lowest_first):
+    color = "tab:gray" if "," in row else "tab:blue"  # a control, or a model
+    axes.barh(place, of_seed[row].mean(), color=color, alpha=0.6)
+    axes.plot(of_seed[row], [place] * len(of_seed[row]), "ko", markersize=4)
+axes.set_yticks(range(len(ROWS)), lowest_first)
 axes.axvline(constant.mean(), color="gray", linestyle="--", label="constant answers")
 axes.set(xlabel="mean points of six tasks; a point is a seed",
          title="The same operations, the same tasks")
@@ -536,13 +539,13 @@ plot.save(table_figure, "34_table.png")
 # table: was each row trained to its end?
 
 # %%
-spread = points.max(axis=1) - points.min(axis=1)  # (rows, tasks)
-widest = np.unravel_index(spread.argmax(), spread.shape)
-print(f"the widest spread: {ROWS[widest[0]]}, {TASKS[widest[1]]}: {spread.max():.0f} points; "
-      f"half of all cells spread by {np.median(spread):.0f} or more")
-print(f"{ROWS[widest[0]]}, {TASKS[widest[1]]}, seed by seed:",
-      *(f"{value:.0f}" for value in points[widest[0], :, widest[1]]),
-      f"  (a constant answer: {constant[widest[1]]:.0f})")
+of_cell = {(row, task): points[row][:, number] for row in ROWS for number, task in enumerate(TASKS)}
+spread = {cell: found.max() - found.min() for cell, found in of_cell.items()}
+row, task = widest = max(spread, key=spread.get)
+print(f"the widest spread: {row}, {task}: {spread[widest]:.0f} points; "
+      f"half of all cells spread by {np.median(list(spread.values())):.0f} or more")
+print(f"{row}, {task}, seed by seed:", *(f"{value:.0f}" for value in of_cell[widest]),
+      f"  (a constant answer: {constant[TASKS.index(task)]:.0f})")
 
 # %%
 curves = [row["curve"] for row in RECORD.values() if "curve" in row]
@@ -552,7 +555,7 @@ if curves:
           "validation score in the last one")
 else:
     print("3 epochs each, 45 updates for sentiment; no validation curves are recorded")
-mean_of = {row: found.mean() for row, found in zip(ROWS, points.mean(axis=1), strict=True)}
+mean_of = {row: points[row].mean() for row in ROWS}
 for row in TRAINED:
     control = f"{row}, fresh weights"
     if control not in FRESH:  # none of its own: of its kind
@@ -621,12 +624,12 @@ CLAIMS = (
     ("DistilBERT, table 1", "hardly worse: half the layers", "distilbert", "roberta"),
     ("T5, table 2", "an encoder-decoder beats a decoder", "t5", "gpt1"),
 )
-print(f"{len(CLAIMS)} claims, {len(SEEDS)} seeds")
+print(f"{len(CLAIMS)} claims, {n_seeds} seeds")
 
 # %%
 def difference(one, other):
     """-> the mean difference of two rows, and half of its 95 % interval"""
-    paired = of_seed[ROWS.index(one)] - of_seed[ROWS.index(other)]
+    paired = of_seed[one] - of_seed[other]
     half = STUDENT[len(paired)] * paired.std(ddof=1) / np.sqrt(len(paired))
     return paired.mean(), half
 
@@ -668,7 +671,7 @@ print({verdict: list(verdicts.values()).count(verdict) for verdict in three_verd
 # %%
 for one, other in (("deberta", "roberta"), ("distilbert", "roberta"), ("roberta", "bert")):
     for window in (32, 64):
-        lead = predicted(one, window)[:len(SEEDS)] - predicted(other, window)[:len(SEEDS)]
+        lead = predicted(one, window)[:n_seeds] - predicted(other, window)[:n_seeds]
         print(f"{one:10} - {other:8} windows of {window}: {lead.mean():+.2f} "
               f"(from {lead.min():+.3f} to {lead.max():+.3f})")
         assert lead.min() > 0, "in every seed, in windows of both lengths"
