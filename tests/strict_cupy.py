@@ -110,6 +110,7 @@ def widened(value):
     return value.astype(np.float32) if is_low(value) else value
 
 
+@np.errstate(all="ignore")  # CuPy warns of no NaN either, such as there may be in an array that is still empty
 def as_cupy(name: str, work, operands: tuple, dtype=None, out=None):
     """work(*operands) with the dtypes that CuPy computes in where one of the operands is bfloat16, and gives.
 
