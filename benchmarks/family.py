@@ -217,11 +217,11 @@ def pretrain(row: Row, seed: int, available: float) -> dict:
         "seconds": time.process_time() - started,
         "ends": row.model in WITH_ENDS,
     }
-    return figures | {f"told at {window}": told(job, window) for window in (SHORT, LONG)}
+    return figures | {f"predicted at {window}": predicted(job, window) for window in (SHORT, LONG)}
 
 
-def told(job: Job, window: int) -> float | None:
-    """The share of covered tokens of held-out windows that a model tells; None for one that gives no words in place."""
+def predicted(job: Job, window: int) -> float | None:
+    """The share of covered tokens of held-out windows that a model predicts; None where its words have no places."""
     sees_all = isinstance(job.model, Encoder) and MASK in job.text.ids
     if not sees_all and job.options.model not in ("gpt1", "gpt2"):
         return None
@@ -430,7 +430,8 @@ def show() -> None:
     for key, row in rows.items():
         if "updates" in row:
             trainings[key] = {name: value for name, value in row.items() if value is not None}
-    print(machine.table(trainings, ("parameters", "updates", "targets", "told at 32", "told at 64", "seconds")))
+    exams = (f"predicted at {window}" for window in (SHORT, LONG))
+    print(machine.table(trainings, ("parameters", "updates", "targets", *exams, "seconds")))
 
 
 def main() -> None:

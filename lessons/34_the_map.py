@@ -397,7 +397,7 @@ LONGER = ", 5 times the operations"
 def predicted(name, window):
     """-> (seeds,): the share of these tokens that a model predicts"""
     rows = [RECORD[key] for key in RECORD if key.startswith(f"{name}, seed ")]
-    return np.array([row[f"told at {window}"] for row in rows if "told at 64" in row])
+    return np.array([row[f"predicted at {window}"] for row in rows if "predicted at 64" in row])
 
 
 for name in ("gpt1", "roberta"):
@@ -443,7 +443,8 @@ assert spent.max() / spent.min() < 1.01, "all models had as many operations"
 # Here is the exam for all of them, in windows of 64 tokens:
 
 # %%
-exam = {name: predicted(name, 64) for name in TRAINED if training[name]["told at 64"] is not None}
+takes_it = [name for name in TRAINED if training[name]["predicted at 64"] is not None]
+exam = {name: predicted(name, 64) for name in takes_it}
 exam = dict(sorted(exam.items(), key=lambda pair: pair[1].mean()))
 exam_figure, axes = plot.plt.subplots(figsize=(9, 4.5))
 for row, shares in enumerate(exam.values()):

@@ -291,7 +291,7 @@ def _masked_plots(rows: dict) -> list[Plot]:
         exams.setdefault(window, {})[what] = Point(100 * row["accuracy"])
     plots = []
     for window, points in sorted(exams.items(), key=lambda pair: int(pair[0].split()[1])):
-        title = f"The exam of {window}: words told"
+        title = f"The exam of {window}: words predicted"
         plots.append(figures.rows(title, {"right": points}, "% right (higher is better)", start=0))
     return plots
 
