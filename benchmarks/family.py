@@ -1,6 +1,6 @@
 """The map of the family: every model learns with as many operations, and then does the same six tasks (lesson 34).
 
-    python benchmarks/family.py           # about seven hours on one core; goes on where it was stopped
+    python benchmarks/family.py           # about five hours on one core; goes on where it was stopped
     python benchmarks/family.py --quick   # a few updates of one model, no file
     python benchmarks/family.py --show    # the table of what is recorded
 

@@ -590,7 +590,7 @@ if curves:
 #
 # `benchmarks/family.py` can now measure the table anew, with twelve epochs, curves of validation
 # scores, `_start_` in every encoder's pre-training, no second loss, a teacher of four blocks, and
-# fresh weights for every row. That takes eight hours of a core.
+# fresh weights for every row. That takes five hours of a core.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. Claims
