@@ -367,7 +367,8 @@ def measure(seeds: int, workers: int) -> None:
             keep(pool.imap_unordered(tune_one, todo))
         pairs = [(row, seed) for seed in range(seeds) for row in LONG_ROWS if row.has_seed(seed)]
         keep(pool.imap_unordered(train_one, [(*pair, available) for pair in pairs if not is_recorded(*pair)]))
-    COPY.replace(RECORD)
+    machine.write(RECORD, {"rows": {key: row for key, row in measured().items() if is_of_this_map(key, row)}})
+    COPY.unlink()
 
 
 def keep(results) -> None:
@@ -400,6 +401,11 @@ def is_recorded(row: Row, seed: int) -> bool:
 def is_tuned(row: Row, seed: int, task_name: str) -> bool:
     """Is this fine-tuning recorded, with its curve?"""
     return "curve" in measured().get(f"{row.name}, seed {seed}, {task_name}", {})
+
+
+def is_of_this_map(key: str, row: dict) -> bool:
+    """Is this row no fine-tuning of an older recipe, which had no curve?"""
+    return "points" not in row or "curve" in row or key.startswith("constant, ")
 
 
 def measured() -> dict:
