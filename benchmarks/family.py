@@ -27,15 +27,14 @@ After so few operations ALBERT, SpanBERT and ELECTRA's generator have hardly beg
 for comparison, are pre-trained once more with five times as many: what then changes was a matter of the budget. These,
 and the fresh weights of models whose paper claims nothing about them, have two seeds.
 
-Rows are written to a copy of the record, in `results/unfinished/`, which takes its place when all of them are there: a
-map of two recipes would be none.
+Rows are written to a copy of the record, in `results/unfinished/`, without what an older recipe measured. It takes the
+record's place when all rows are there: a map of two recipes would be none.
 """
 
 import argparse
 import itertools
 import json
 import multiprocessing
-import shutil
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -345,8 +344,8 @@ def measure(seeds: int, workers: int) -> None:
     if not Path(TOKENIZER.out).is_dir():
         train_vocabulary(TOKENIZER)
     if not COPY.is_file():
-        UNFINISHED.mkdir(exist_ok=True)
-        shutil.copy(RECORD, COPY)
+        kept = {key: row for key, row in measured().items() if is_of_this_map(key, row)}
+        machine.write(COPY, {"rows": kept})
     available = budget()
     for task_name, seed in itertools.product(LABELS, range(seeds)):
         fitting(task_name, LABELS[task_name], "train", seed)
@@ -367,8 +366,7 @@ def measure(seeds: int, workers: int) -> None:
             keep(pool.imap_unordered(tune_one, todo))
         pairs = [(row, seed) for seed in range(seeds) for row in LONG_ROWS if row.has_seed(seed)]
         keep(pool.imap_unordered(train_one, [(*pair, available) for pair in pairs if not is_recorded(*pair)]))
-    machine.write(RECORD, {"rows": {key: row for key, row in measured().items() if is_of_this_map(key, row)}})
-    COPY.unlink()
+    COPY.replace(RECORD)
 
 
 def keep(results) -> None:
