@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lesson_notebooks import executed
 from lesson_runs import environment, is_of_site, run, run_once
 
 import minigpt
@@ -129,9 +130,11 @@ def later(paths: list[Path]) -> list:
 def test_a_core_runs_alone(path, tmp_path):
     """In a fresh process, without the deeper parts: no name of theirs is missing, and no warning comes.
 
-    Of a long lesson the builder of the site has compared, before and after each deeper part, what the core takes.
+    Of a long lesson the builder of the site has compared, before and after each deeper part, what the core takes: where
+    it ran this lesson, and with --again.
     """
     if is_of_site(path):
+        executed(path, tmp_path)
         return
     file = shutil.copy(path, tmp_path)
     for beside in path.parent.glob("[!0-9]*.py"):
