@@ -220,7 +220,7 @@ def pretrain(row: Row, seed: int, available: float) -> dict:
 
 
 def predicted(job: Job, window: int) -> float | None:
-    """The share of covered tokens of held-out windows that a model predicts; None where its words have no places."""
+    """The share of covered tokens of held-out windows that a model predicts; None where it predicts none in place."""
     sees_all = isinstance(job.model, Encoder) and MASK in job.text.ids
     if not sees_all and job.options.model not in ("gpt1", "gpt2"):
         return None
