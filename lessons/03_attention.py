@@ -8,7 +8,7 @@
 # the answer to a question. This lesson has one head; lesson 04 has several.
 #
 # Reading: 25 minutes for the core, 95 minutes for all of it. Running: 6 to 15 seconds. Before it:
-# lessons 00 to 02.
+# lessons 00 to 02. The deeper parts make two sittings, with a pause before section 6.
 #
 # Papers: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2 and equation 1. Radford et al. 2018
 # (GPT-1), sections 3.1 and 4.1, equation 2. Dao et al. 2022 (FlashAttention, arXiv 2205.14135),

@@ -8,7 +8,7 @@
 # wrong backward passes train quite well.
 #
 # Reading: 25 minutes for the core, 90 minutes for all of it. Running: 15 to 40 seconds. Before it:
-# lessons 00 to 06.
+# lessons 00 to 06. The deeper parts make two sittings, with a pause before section 6.
 #
 # Papers: He et al. 2016 (arXiv 1512.03385), equation 1: the residual. Vaswani et al. 2017, sections
 # 3.1 and 5.4: where the sum, the normalisation and the dropout stand. Srivastava et al. 2014:

@@ -7,7 +7,8 @@
 # and why it repeats, before it has learnt anything, the word that it has just read.
 #
 # Reading: 30 minutes for the core, 90 minutes for all of it. Running: 12 to 40 seconds (it builds
-# the full-size model, 0.5 GB of memory). Before it: lessons 00 to 07.
+# the full-size model, 0.5 GB of memory). Before it: lessons 00 to 07. The deeper parts make two
+# sittings, with a pause before section 6.
 #
 # Papers: Radford, Narasimhan, Salimans and Sutskever 2018 (GPT-1), section 3.1 with equations 1 and
 # 2, and section 4.1. Press and Wolf 2017 (arXiv 1608.05859): one table for input and output.

@@ -7,7 +7,8 @@
 # explanation by an intervention.
 #
 # Reading: 25 minutes for the core, 85 minutes for all of it. Running: 40 to 100 seconds. Before it:
-# lessons 02 (the loss), 08 (the model), 09 (the optimiser) and 10 (tokens).
+# lessons 02 (the loss), 08 (the model), 09 (the optimiser) and 10 (tokens). The deeper parts make
+# two sittings, with a pause before section 7.
 #
 # Papers: Radford et al. 2018 (GPT-1), section 3.1, equation 1, and section 4.1.
 

@@ -6,7 +6,8 @@
 # fail. And you will see why the likeliest text is not the right text.
 #
 # Reading: 25 minutes for the core, 100 minutes for all of it. Running: 30 to 100 seconds. Before
-# it: lessons 02 (softmax, surprisal), 08 (the model) and 11 (pre-training).
+# it: lessons 02 (softmax, surprisal), 08 (the model) and 11 (pre-training). The deeper parts make
+# two sittings, with a pause before section 6.
 #
 # Papers: Radford et al. 2019 (GPT-2), appendix A and the released code. Holtzman et al. 2019 (arXiv
 # 1904.09751): nucleus sampling. Fan et al. 2018 (arXiv 1805.04833): top-k. Shannon 1948, theorem 3:

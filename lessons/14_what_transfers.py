@@ -9,7 +9,8 @@
 # labels (sections 4 to 7). The rival of the paper, an LSTM, is in an appendix (section 10).
 #
 # Reading: 25 minutes for the core, 90 minutes for all of it. Running: 20 to 50 seconds. Before it:
-# lessons 12 (log-probabilities of a text) and 13 (fine-tuning).
+# lessons 12 (log-probabilities of a text) and 13 (fine-tuning). The deeper parts make two sittings,
+# with a pause before section 5.
 #
 # Papers: Radford, Narasimhan, Salimans and Sutskever 2018 (GPT-1), section 5, figure 2 and table 5.
 # Hochreiter and Schmidhuber 1997, Gers, Schmidhuber and Cummins 2000 (LSTM).

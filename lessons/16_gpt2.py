@@ -8,7 +8,7 @@
 # gradient in the fresh model, is not true of our models.
 #
 # Reading: 25 minutes for the core, 95 minutes for all of it. Running: 30 to 100 seconds. Before it:
-# lessons 06 to 09.
+# lessons 06 to 09. The deeper parts make two sittings, with a pause before *Ten updates later*.
 #
 # Papers: Radford, Wu, Child, Luan, Amodei and Sutskever 2019 (GPT-2), section 2.3 and table 2. He
 # et al. 2016b (arXiv 1603.05027): a residual path that stays free. Xiong et al. 2020 (arXiv

@@ -8,7 +8,8 @@
 # count what it saves, measure it, and see where it ends.
 #
 # Reading: 25 minutes for the core, 90 minutes for all of it. Running: 10 to 30 seconds. Before it:
-# lessons 03, 04 (attention), 12 (sampling) and 16 (GPT-2).
+# lessons 03, 04 (attention), 12 (sampling) and 16 (GPT-2). The deeper parts make two sittings, with
+# a pause before section 5.
 #
 # Papers: Radford et al. 2019 (GPT-2), section 2.3 and table 2, and the code released with it.
 # Radford et al. 2018 (GPT-1), equation 2. Su et al. 2021 (RoFormer, arXiv 2104.09864), for a remark

@@ -9,7 +9,8 @@
 #
 # Reading: 25 minutes for the core, 95 minutes for all of it. Running: 60 to 180 seconds. Before it:
 # lessons 02 (cross-entropy), 03 (attention), 12 (sampling) and 16 (GPT-2). The core (sections 1 to
-# 3) is about learning from the prompt, sections 4 to 7 are about tests.
+# 3) is about learning from the prompt, sections 4 to 7 are about tests. The deeper parts make two
+# sittings, with a pause before section 6.
 #
 # Papers: Radford et al. 2019 (GPT-2), sections 2 and 3. Radford et al. 2018 (GPT-1), section 5.
 # Brown et al. 2020 (GPT-3, arXiv 2005.14165), section 2: few-shot. Trinh and Le 2018 (arXiv

@@ -7,7 +7,8 @@
 # one.
 #
 # Reading: 25 minutes for the core, 80 minutes for all of it. Running: 6 to 20 seconds. Before it:
-# lessons 09 (Adam), 17 (numbers of 16 bits), 20 (launches and the roofline) and 21 (kernels).
+# lessons 09 (Adam), 17 (numbers of 16 bits), 20 (launches and the roofline) and 21 (kernels). The
+# deeper parts make two sittings, with a pause before section 5.
 #
 # Papers: Micikevicius et al. 2018 (arXiv 1710.03740), section 3: mixed precision. Kalamkar et al.
 # 2019 (arXiv 1905.12322): training in bfloat16.

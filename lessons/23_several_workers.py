@@ -8,7 +8,8 @@
 # does, and start real processes, whose speed is compared with a formula of three numbers.
 #
 # Reading: 25 minutes for the core, 90 minutes for all of it. Running: 30 to 80 seconds. Before it:
-# lessons 07 (dropout and its keys), 11 (the training loop, `normalizer`) and 16 (GPT-2).
+# lessons 07 (dropout and its keys), 11 (the training loop, `normalizer`) and 16 (GPT-2). The deeper
+# parts make two sittings, with a pause before section 5.
 #
 # Papers: Patarasuk and Yuan 2009 (J. Parallel Distrib. Comput. 69): the ring. Goyal et al. 2017
 # (arXiv 1706.02677), sections 2 and 3: learning rates and normalisers of large batches. Amdahl

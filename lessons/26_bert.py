@@ -9,7 +9,7 @@
 # published BERT look.
 #
 # Reading: 25 minutes for the core, 90 minutes for all of it. Running: 50 to 120 seconds. Before it:
-# lessons 03, 07, 08 and 13.
+# lessons 03, 07, 08 and 13. The deeper parts make two sittings, with a pause before section 7.
 #
 # Papers: Devlin, Chang, Lee and Toutanova 2019 (BERT, arXiv 1810.04805), section 3.1, appendices
 # A.1 and C.2. Liu et al. 2019 (RoBERTa, arXiv 1907.11692), section 4.1. Clark et al. 2019 (arXiv

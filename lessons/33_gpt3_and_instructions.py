@@ -8,7 +8,7 @@
 # most answers become wrong.
 #
 # Reading: 25 minutes for the core, 95 minutes for all of it. Running: 80 to 200 seconds. Before it:
-# lessons 02, 12, 16 and 19.
+# lessons 02, 12, 16 and 19. The deeper parts make two sittings, with a pause before section 9.
 #
 # Papers: Brown et al. 2020 (GPT-3, arXiv 2005.14165), section 2. Ouyang et al. 2022 (InstructGPT,
 # arXiv 2203.02155), section 3. Rafailov et al. 2023 (DPO, arXiv 2305.18290), sections 4 and 5.

@@ -8,7 +8,8 @@
 #
 # Reading: 25 minutes for the core, 95 minutes for all of it. Running: 5 to 15 seconds. Before it:
 # lessons 10 and 15; you may read it right after lesson 15. Section 6 also uses finite differences
-# (lesson 00) and the gradient of the softmax (lesson 02).
+# (lesson 00) and the gradient of the softmax (lesson 02). The deeper parts make two sittings, with
+# a pause before section 6.
 #
 # Papers: Schuster and Nakajima 2012, and Wu et al. 2016, section 4.1 (WordPiece). Kudo 2018,
 # sections 3.2 and 3.3 (Unigram). Kudo and Richardson 2018 (SentencePiece).

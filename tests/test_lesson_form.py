@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lesson_notebooks import executed
 
-from minigpt.learn.cells import cells, core, deeper_parts
+from minigpt.learn.cells import cells, core, deeper_parts, minutes_of
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9][0-9]_*.py"))
@@ -76,6 +76,21 @@ def test_a_lesson_says_how_long_it_takes_to_read(path):
         minutes = words / 130 + lines / 8 + shown / 2
         assert said % 5 == 0 and abs(said - minutes) <= 0.1 * minutes, f"it says {said}, not {minutes:.1f} minutes"
     assert int(both[1]) <= (30 if path.name[:2] in LONG_CORE else 25)
+
+
+@each_lesson
+def test_deeper_parts_of_an_hour_are_read_in_two_sittings(path):
+    """The head of a lesson says where to pause, if its deeper parts take 55 minutes or more; no sitting takes 45."""
+    found = cells(path)
+    deeper = [number for part in deeper_parts(found) for number in part]
+    pause = re.search(r"two\s+sittings,\s+with\s+a\s+pause\s+before\s+(?:section (\d+)|\*(.+)\*)\.", found[0].prose)
+    whole = sum(minutes_of(found[number]) for number in deeper)
+    assert bool(pause) == (whole >= 55), f"{path.name}: {whole:.1f} minutes"
+    if pause:
+        begins = f"{pause[1]}. " if pause[1] else pause[2]
+        (second,) = (number for number, cell in enumerate(found) if cell.title.startswith(begins))
+        first = sum(minutes_of(found[number]) for number in deeper if number < second)
+        assert 0 < max(first, whole - first) < 45, f"{path.name}: {first:.1f} and {whole - first:.1f} minutes"
 
 
 @each_lesson
