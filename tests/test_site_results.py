@@ -144,6 +144,16 @@ def test_the_gradient_checks_of_every_operation_are_recorded():
     assert {*ops.names, "models", "all"} == set(benchmarks.rows_of("gradcheck"))
 
 
+def test_what_lesson_03_says_of_twenty_trainings_is_recorded():
+    rows = [row for name, row in benchmarks.rows_of("controls").items() if name.startswith("03, seed ")]
+    of_toms_milk = [row["tom's milk"] for row in rows]
+    assert len(rows) == 20 and all(row["new stories"] == 1 for row in rows)
+    perfect = of_toms_milk.count(1)
+    (path,) = (ROOT / "lessons").glob("03_*.py")
+    said = " ".join(path.read_text(encoding="utf-8").replace("\n#", "").split())
+    assert f"{perfect} of the 20 make no mistake; the worst answers {min(of_toms_milk):.1%}".replace("%", " %") in said
+
+
 def test_a_masked_model_is_compared_within_its_exam():
     rows = benchmarks.rows_of("masked")
     assert [plot.title.split()[4] for plot in results.of("masked").plots(rows)] == ["32:", "64:", "128:"]

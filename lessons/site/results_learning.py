@@ -440,8 +440,9 @@ def _of_recipes(rows: dict) -> dict[str, dict[str, Point]]:
     """{recipe: {measure: its mean, lowest and highest seed}}"""
     shares: dict[str, list[list[float]]] = {}
     for name, row in rows.items():
-        recipe = name.removeprefix("26, ").rpartition(", seed ")[0]
-        shares.setdefault(recipe, []).append(row["shares"])
+        if name.startswith("26, "):  # the other rows are more seeds of lessons 03 and 25
+            recipe = name.removeprefix("26, ").rpartition(", seed ")[0]
+            shares.setdefault(recipe, []).append(row["shares"])
     found = {}
     for recipe, seeds in shares.items():
         columns = zip(*seeds, strict=True)
