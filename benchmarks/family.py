@@ -1,6 +1,6 @@
 """The map of the family: every model learns with as many operations, and then does the same six tasks (lesson 34).
 
-    python benchmarks/family.py           # about five hours on one core; goes on where it was stopped
+    python benchmarks/family.py           # about six hours on one core; goes on where it was stopped
     python benchmarks/family.py --quick   # a few updates of one model, no file
     python benchmarks/family.py --show    # the table of what is recorded
 
@@ -24,8 +24,9 @@ GPTs and ELMo do not. An older record, of encoders that met them in the tasks al
 What was recorded with a shorter fine-tuning has no curve of validation scores, and is measured again.
 
 After so few operations ALBERT, SpanBERT and ELECTRA's generator have hardly begun to learn. So these, and two others
-for comparison, are pre-trained once more with five times as many: what then changes was a matter of the budget. These,
-and the fresh weights of models whose paper claims nothing about them, have two seeds.
+for comparison, are pre-trained once more with five times as many: what then changes was a matter of the budget.
+ELECTRA, MASS and T5 are no better at the tasks than their own fresh weights, and so do these too after five times as
+many. All such rows, and the fresh weights of models whose paper claims nothing about them, have two seeds.
 
 Rows are written to a copy of the record, in `results/unfinished/`, without what an older recipe measured. It takes the
 record's place when all rows are there: a map of two recipes would be none.
@@ -114,6 +115,11 @@ class Row(NamedTuple):
         blocks = "" if self.blocks == 2 else f", {self.blocks} blocks"
         return self.model + blocks + (f", {self.times} times the operations" if self.times > 1 else "")
 
+    @property
+    def pretrained(self) -> "Row":
+        """The row whose model it takes."""
+        return self._replace(fresh=False, frozen=False)
+
     def has_seed(self, seed: int) -> bool:
         """Is this seed measured? Of a control whose differences no claim is about, the first ones are."""
         is_control = self.fresh and self.model not in ("gpt1", "roberta")
@@ -130,14 +136,9 @@ ROWS = (
     Row("elmo", frozen=True),
     Row("gpt1", frozen=True),
     *(Row(model, fresh=True) for model in MODELS),
+    *(Row(model, times=LONGER) for model in ("electra", "mass", "t5")),
 )
-LONG_ROWS = (  # for these the pre-training alone is measured
-    Row("albert", times=LONGER),
-    Row("roberta", times=LONGER),
-    Row("spanbert", times=LONGER),
-    Row("electra", times=LONGER),
-    Row("gpt1", times=LONGER),
-)
+LONG_ROWS = tuple(Row(model, times=LONGER) for model in ("albert", "roberta", "spanbert", "gpt1"))  # they do no tasks
 
 
 # ---------------------------------------------------------------------------------------------------------- operations
@@ -355,7 +356,7 @@ def measure(seeds: int, workers: int) -> None:
             machine.save(NAME, {key: {"points": constant(task_name)}}, 1, folder=UNFINISHED)
     with multiprocessing.get_context("spawn").Pool(workers, set_threads, (1,), maxtasksperchild=1) as pool:
         for seed in range(seeds):
-            trainings = list(dict.fromkeys(Row(row.model) for row in ROWS if needs(row, seed)))
+            trainings = list(dict.fromkeys(row.pretrained for row in ROWS if needs(row, seed)))
             students = [row for row in trainings if row.model == "distilbert"]
             others = [TEACHER] * bool(students) + [row for row in trainings if row not in students]
             for rows_now in (others, students):
