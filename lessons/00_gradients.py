@@ -203,9 +203,12 @@ assert abs(path_a + path_c - direct) < 1e-3, "the sum of both paths is the deriv
 # | log(a) | 1 / a |
 # | tanh(a) | 1 - tanh(a)² |
 #
-# (The last one is the rule for a quotient: tanh(a) = s / c with $s = (e^a - e^{-a}) / 2$ and
-# $c = (e^a + e^{-a}) / 2$. The derivative of s is c, and that of c is s. So the derivative of s / c
-# is $c / c - s \cdot s / c^2 = 1 - \tanh(a)^2$.)
+# The last one is the rule for a quotient: tanh(a) = s / c with $s = (e^a - e^{-a}) / 2$ and
+# $c = (e^a + e^{-a}) / 2$. The derivative of s is c, and that of c is s. So
+#
+# $$
+# \Big(\frac{s}{c}\Big)' = \frac{s' \, c - s \, c'}{c^2} = \frac{c^2 - s^2}{c^2} = 1 - \tanh(a)^2
+# $$
 
 # %%
 import math
@@ -406,20 +409,20 @@ class SoftmaxObject:
         return (dout / self.z + dz) * self.e
 
 
-validation = np.random.default_rng(2).normal(size=(T, C))
+others = np.random.default_rng(2).normal(size=(T, C))
 layer = SoftmaxObject()
 layer.forward(scores)
 dx_alone = layer.backward(dout)
 layer.forward(scores)
-layer.forward(validation)
+layer.forward(others)
 dx_after = layer.backward(dout)
 print("one forward, then backward:  ", dx_alone[0].round(3))
 print("two forwards, then backward: ", dx_after[0].round(3))
 assert np.allclose(dx_alone, dx_cache, rtol=0, atol=1e-14), "alone, it is as good as a cache"
-assert np.abs(dx_alone - dx_after).max() > 0.05, "the object lost the first batch, without an error"
+assert np.abs(dx_alone - dx_after).max() > 0.05, "the first examples are lost, without an error"
 
 # %% [markdown]
-# The object computed with the values of the wrong batch, and gave no error. This is not a rare
+# The object computed with the values of the other examples, without an error. This is not a rare
 # case. To compare two sentences, GPT-1 reads them in both orders through the same weights
 # (section 3.3 of the paper). And it uses its table of token vectors (lesson 01) twice, for input
 # and for output.
@@ -443,7 +446,7 @@ interface.arrow(above[2], loss_box)
 interface.arrow(loss_box, below[2], color="tab:red")
 plot.save(interface.figure, "00_cache.png")
 
-softmax_forward(validation)
+softmax_forward(others)
 assert np.array_equal(softmax_backward(dout, first_cache), dx_cache), "the first cache is unchanged"
 
 # %% [markdown] tags=["deeper"]
@@ -672,13 +675,6 @@ curves = {
     "float64, central": [error_at(eps) for eps in EPS],
 }
 best = {name: (EPS[np.nanargmin(errors)], np.nanmin(errors)) for name, errors in curves.items()}
-print("difference         best eps   smallest error")
-for name, (eps, smallest) in best.items():
-    print(f"{name}   {eps:8.0e}   {smallest:.0e}")
-assert best["float64, central"][1] < 1e-9, "central differences in float64 find nine digits"
-fewer = best["float64, forward"][1] / best["float64, central"][1]
-assert 10 < fewer < 1e4, "forward differences find fewer digits"
-assert 1e-6 < best["float32, central"][1] < 1e-4, "float32 finds four or five digits at best"
 
 # %%
 V_figure, V_axes = plot.plt.subplots(figsize=(8, 4.8))
@@ -694,7 +690,15 @@ V_axes.set(xlabel="eps", ylabel="relative error", ylim=(1e-13, 1e5))
 V_axes.set_title("The best eps is neither large nor small")
 V_axes.legend(loc="upper left")
 plot.save(V_figure, "00_best_eps.png")
+print("difference         best eps   smallest error")
+for name, (eps, smallest) in best.items():
+    print(f"{name}   {eps:8.0e}   {smallest:.0e}")
+assert best["float64, central"][1] < 1e-9, "central differences in float64 find nine digits"
+fewer = best["float64, forward"][1] / best["float64, central"][1]
+assert 10 < fewer < 1e4, "forward differences find fewer digits"
+assert 1e-6 < best["float32, central"][1] < 1e-4, "float32 finds four or five digits at best"
 
+# %%
 assert 50 < error_at(1e-2) / error_at(1e-3) < 200, "central: the error falls as eps squared"
 forward_ratio = error_at(1e-2, central=False) / error_at(1e-3, central=False)
 assert 5 < forward_ratio < 20, "forward: the error falls as eps"
@@ -897,7 +901,7 @@ assert [result.word for result in forgetful_results] == ["wrong", "happy"], "dx 
 #    wrong line.
 # 2. `exercises/00_find_the_bug.py`: every formula in it is right, and still its gradients can be
 #    wrong. Run the file to see it fail.
-# 3. With a pencil: which $\epsilon$ is the best for the forward difference in float64, and for the
+# 3. On paper: which $\epsilon$ is the best for the forward difference in float64, and for the
 #    central difference in float32, which has about 7 digits? Compare with what section 6 printed.
 # 4. Measure: take one row of C scores, for C = 10, 100, 1000. How long does `numeric_gradient` need
 #    for all of dx, and how long does `softmax_backward` need? How do the two times grow with C?

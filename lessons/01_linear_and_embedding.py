@@ -499,7 +499,8 @@ for name, part in zip(("output", "input"), tied_parts(dlogits, tied_cache), stri
 # The loss is the **cross-entropy**, the subject of lesson 02: softmax turns the scores of a row
 # into probabilities p, and the loss is minus the logarithm of the probability of the letter that
 # really came, averaged over the rows. Its gradient is one line, `(p - target) / rows`, where
-# `target` is the one-hot row of that letter. Lesson 02 derives it. Here we only check it.
+# `target` is the one-hot row of that letter. Lesson 02 derives it. Here the checker of lesson 00
+# judges it, which needs no derivation.
 
 # %%
 from minigpt import ops
@@ -581,11 +582,11 @@ def along(vectors):
 
 
 def gap(vectors):
-    """From the last consonant to the first vowel on this line; negative if they are mixed."""
+    """From the last consonant to the first vowel in this direction; negative if they are mixed."""
     return along(vectors)[vowels].min() - along(vectors)[consonants].max()
 
 
-print("on the line:", "".join(LETTERS[i] for i in along(letters).argsort()).replace(" ", "_"))
+print("in this order:", "".join(LETTERS[i] for i in along(letters).argsort()).replace(" ", "_"))
 print(f"gap between consonants and vowels: {gap(letters):.2f}; control {gap(control):.2f}")
 assert gap(letters) > 0 > gap(control), "the text in order parts them, the control does not"
 
@@ -636,8 +637,8 @@ plot.save(letter_figure, "01_letters.png")
 # vowels" is a result, and "the vowels are close to each other" would not be one.
 #
 # And we drew the line with the vowels known. Would other groups part too? The next cell tries *all*
-# groups of five letters. For each it draws the line of this group: from the mean of the other 21
-# letters to the mean of the five.
+# groups of five letters, each in its own direction: from the mean of the other 21 letters to the
+# mean of the five.
 
 # %%
 groups = np.array(list(combinations(range(26), 5)))  # without the space
@@ -646,10 +647,11 @@ members[np.arange(len(groups))[:, None], groups] = 1
 
 
 def parted_groups(vectors):
-    """The groups of five whose letters are all farther along their own line than the other 21."""
+    """The groups of five that are all farther in their own direction than the other 21 letters."""
     towards = members @ vectors / 5 - (1 - members) @ vectors / 21  # (groups, 2)
     on_line = towards @ vectors.T
-    lowest_member = np.where(members, on_line, np.inf).min(axis=1)  # in members, 1 is true
+    # of each group: the lowest of its five letters, and the highest of the other 21 (1 is true)
+    lowest_member = np.where(members, on_line, np.inf).min(axis=1)
     highest_other = np.where(members, -np.inf, on_line).max(axis=1)
     found = groups[lowest_member > highest_other]
     return ["".join(LETTERS[1 + i] for i in group) for group in found]
@@ -839,7 +841,7 @@ assert ops.ledger(embedding_cache)["ids"] == ids.nbytes, "an embedding keeps its
 #    way out. Write the backward pass, without a loop. Run the file: it names your first wrong line.
 # 2. `exercises/01_find_the_bug.py`: a linear layer whose shapes are all right. Some of its numbers
 #    are not. Judge it with `minigpt check lessons/exercises/01_find_the_bug.py`.
-# 3. With a pencil: h = x w1 and out = h w2, with nothing between. Show that out and dx are those of
+# 3. On paper: h = x w1 and out = h w2, with nothing between. Show that out and dx are those of
 #    *one* linear layer with the matrix w1 w2. Of what use is it then to stack linear layers?
 #    (Lesson 05 puts something between.)
 # 4. Try it: train the letters with three numbers in a vector, and with one. What happens to the

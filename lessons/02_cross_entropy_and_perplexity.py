@@ -103,8 +103,9 @@ assert round(512 * math.log10(V1)) == 2359, "and 10^-2359 for 512 tokens"
 # %% [markdown] tags=["deeper"]
 # ### Why the logarithm: two demands
 #
-# Among smooth functions, only multiples of the logarithm turn products into sums: differentiate
-# f(pq) = f(p) + f(q) by q at q = 1. Then p f'(p) = f'(1), so f'(p) is a constant divided by p.
+# **The first demand:** f(pq) = f(p) + f(q). Among smooth functions, only multiples of the logarithm
+# meet it. The derivative by q, at q = 1, is p f'(p) on the left and f'(1) on the right. So
+# f'(p) = f'(1) / p, and f is f'(1) times the logarithm.
 #
 # **A second demand.** A score should be best when the model states the true probabilities. The
 # logarithm meets this demand. (It is not the only score that does.) Suppose that the next letter
@@ -124,12 +125,16 @@ assert np.array_equal(models[average_surprisal.argmin()], truth), "the log rewar
 assert np.array_equal(models[average_p.argmax()], [0.98, 0.01, 0.01]), "the other, an extreme"
 
 # %% [markdown]
-# The average surprisal is lowest at the truth. This holds for all probabilities: move a little
-# probability from token a to token b. With the true probabilities q, the average surprisal changes
-# by $q_a / p_a - q_b / p_b$ times the amount. If that is zero for every pair, q / p is the same for
-# all tokens, and so p = q, because both have the sum 1. And it is the lowest point, because the
-# curve of $-\ln p$ bends upwards everywhere. The average of p is highest at the model that gives as
-# much as the grid allows to the letter a. It rewards exaggeration.
+# The average surprisal is lowest at the truth. This holds for all true probabilities q:
+#
+# 1. Move a little probability from token a to token b. The average surprisal changes by
+#    $q_a / p_a - q_b / p_b$ times the amount.
+# 2. At the lowest point this is zero for every pair. Then q / p is the same for all tokens, and so
+#    p = q, because both have the sum 1.
+# 3. It is the lowest point, because the curve of $-\ln p$ bends upwards everywhere.
+#
+# The average of p is highest at the model that gives as much as the grid allows to the letter a. It
+# rewards exaggeration.
 
 # %% [markdown]
 # ## 2. Forward: one operation per line
@@ -489,6 +494,7 @@ next_p = follows / follows.sum(axis=1, keepdims=True)
 
 figure, axes = plot.plt.subplots(figsize=(8, 7.5))
 axes.imshow(next_p, cmap="Blues")
+axes.grid(False)
 shown = [letter.replace(" ", "␣").replace("\n", "¶") for letter in letters]
 axes.set_xticks(range(len(letters)), shown, fontsize=9)
 axes.set_yticks(range(len(letters)), shown, fontsize=9)
@@ -831,10 +837,10 @@ assert large > 5 * small, "less than a fifth of the memory"
 #    target, its backward, line by line, and then the closed form. Run the file to judge it.
 # 2. `exercises/02_find_the_bug.py`: this cross-entropy is right for a batch of one position, and
 #    wrong for two.
-# 3. With pencil: a model gives p = 0.99 to its guess, and the guess is right in 90 % of all cases.
+# 3. On paper: a model gives p = 0.99 to its guess, and the guess is right in 90 % of all cases.
 #    (The other 0.01 goes to one other answer, which is right in the remaining cases.) What is its
 #    loss? What would the loss be if it gave 0.9? How much does overconfidence cost?
-# 4. With pencil: model A has a loss of 3.0 nats a token, and its tokens have 4 characters on
+# 4. On paper: model A has a loss of 3.0 nats a token, and its tokens have 4 characters on
 #    average. Model B has 4.0 nats a token, and 6 characters. Which one is better?
 
 # %%

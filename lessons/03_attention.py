@@ -219,8 +219,8 @@ plot.save(figure, "03_order.png")
 # GPT-1 adds a learned vector for each place to the vector of each word (equation 2); without it,
 # the last position of one layer would see a *bag* of words: which ones, and how often. (With a
 # causal mask a second layer can do better: after the first one, "sees" has mixed in only what
-# came before it, tom in one text and mia in the other.) So places are needed because a sum has no
-# order. It is not because attention looks both ways: here the last position looks one way only.
+# came before it, tom in one text and mia in the other.) So one layer needs places because a sum has
+# no order, not because attention looks both ways.
 #
 # One more thing follows from the formula: queries and keys may come from two different texts, T
 # queries and S keys, with S different from T. That is *cross-attention*. GPT does not need it: here
@@ -365,7 +365,7 @@ assert np.allclose(from_output, row_means, rtol=0, atol=1e-14), "the mean needs 
 #
 # What is that good for? We measure it with 500 queries, each with 8, 64 or 512 keys. A row of
 # shares p looks at $e^H$ keys, where $H = -\sum_i p_i \ln p_i$: at n keys if it gives 1/n to each
-# of n, and at 1 if it gives all to one. (This is the perplexity of lesson 02, for shares.)
+# of n, and at 1 if it gives all to one. This is the perplexity of lesson 02, for shares.
 
 # %%
 def row_medians(scores, dp):
@@ -423,11 +423,11 @@ assert raw_rows[512, 64][1] > 1.5 * scaled_rows[512, 64][1], "512 keys: raw, ds 
 # **Divided scores look at most of the keys, for every D. Raw scores look at fewer and fewer.** At
 # GPT-1's size (D = 64, 512 keys) a raw row looks at 2 keys, a divided one at 314. The queries and
 # keys are the same, so the division is the cause. A guess: a new model, which does not know yet
-# which keys matter, does well to begin broad. (No model is trained here to test this.)
+# which keys matter, does well to begin broad. No model is trained here to test this.
 #
 # At D = 1024, a raw row gives nearly 100 % to one key. Such a row is called *saturated*, and it
-# gets almost no gradient. The formula for ds says why. For the key with the share 1, the
-# weighted mean is its own dp, and the difference is 0. For all others the factor p is 0.
+# gets almost no gradient. The formula, ds = p (dp - mean), says why. For the key with the share 1,
+# the weighted mean is its own dp, and the difference is 0. For all others the factor p is 0.
 #
 # But "without the division, the gradient gets lost" is not the whole story. For 8 keys at D = 64
 # the raw ds has a twelfth of the length. With 512 keys at D = 64, it is twice as *long* as the
@@ -673,7 +673,7 @@ def train(seed, steps=400, rate=7e-3):
         losses.append(float(loss))
         for name, g in grads.items():
             parameters[name].grad = g
-        optimizer.step(rate * (1 - step / steps))
+        optimizer.step(rate * (1 - step / steps))  # it changes the arrays of `weights` in place
     return weights, losses
 
 
@@ -704,8 +704,8 @@ assert untrained[0] < 0.1 and ordinary > 0.99, "it learned to answer"
 assert unseen > 0.95, "it answers what it has never seen: it reads the story"
 
 # %% [markdown]
-# It reads this pair from the story, for it cannot remember it. (That is one pair, in stories of
-# one form. Would it read other forms too? This exam does not say.) We can see how it does it: the
+# It reads this pair from the story, for it cannot remember it. That is one pair, in stories of
+# one form. Would it read other forms too? This exam does not say. We can see how it does it: the
 # shares p of both layers are in the caches. The question is tom's milk.
 
 # %%
@@ -814,9 +814,9 @@ print(f"{len(needed)} looks are needed; without any one of the other {len(looks)
 assert sorted(needed) == [(1, 6, 4), (2, 14, 6)], "exactly the two looks on the way to tom"
 
 # %% [markdown]
-# Was it luck? We ran `exam(train(seed)[0])` for the seeds 0 to 19, which this lesson does not
-# repeat (half a minute). In our run every model answers all 2,000 new stories. For tom's milk, 17
-# of the 20 make no mistake; the worst answers 99.3 % right.
+# Was it luck? `benchmarks/controls.py` has run `exam(train(seed)[0])` for the seeds 0 to 19. Every
+# model answers all 2,000 new stories. For tom's milk, 17 of the 20 make no mistake; the worst
+# answers 99.3 % right.
 
 # %% [markdown] tags=["deeper"]
 # ## 7. In the library
@@ -871,9 +871,10 @@ for t in (128, 256, 512):
 # - **Dropout.** In training, GPT-1 sets a tenth of the shares to 0 at random. The library does so
 #   if it is given a `rate` and a `key` (lesson 07).
 # - **The mask.** It is a *causal* mask. "Masked" language models (BERT) are another thing: they
-#   cover words of the text (lesson 26). The paper writes minus infinity (section 3.2.3). OpenAI's
-#   GPT-1 code computes `s b - 1e9 (1 - b)` with b = 1 or 0; Hugging Face's port has 1e4 in place
-#   of 1e9. For scores of ordinary size softmax gives the same.
+#   cover words of the text (lesson 26).
+# - **Its number.** The paper writes minus infinity (section 3.2.3). OpenAI's GPT-1 code computes
+#   `s b - 1e9 (1 - b)` with b = 1 or 0; Hugging Face's port has 1e4 in place of 1e9. For scores of
+#   ordinary size softmax gives the same.
 # - **A row that may see nothing.** With -1e9 all its scores are equal, and it looks evenly at all
 #   forbidden positions. In our library it receives 0.
 
@@ -909,7 +910,7 @@ assert not blind_out.any(), "in the library it receives 0"
 # 3. Leave layer 2 out of the model (one line in `model_forward`, one in `loss_and_gradients`), and
 #    train. How many answers are right? Why is one look not enough?
 # 4. All positions of a text have the *same* key. What are the shares, and which of dq, dk and dv
-#    are 0 for every dout? Answer with pencil, then measure.
+#    are 0 for every dout? Answer on paper, then measure.
 
 # %%
 largest_error = max(result.error for result in results)

@@ -332,9 +332,10 @@ plot.save(draw_sum(), "04_sum_of_heads.png")
 # $$
 #
 # The matrix in brackets has the shape (C, C). But every x must first become the D numbers
-# x W_V,h, and what is lost there does not come back. The number of independent columns of a matrix
-# is its *rank*; here it is at most D. So a head carries D numbers from one position to another,
-# not C. In the same way, its scores need only the product of W_Q,h and W_K,h transposed.
+# x W_V,h, and what is lost there does not come back. The *rank* of a matrix says how many of its
+# columns are needed to make all the others as weighted sums. Here it is at most D. So a head
+# carries D numbers from one position to another, not C. In the same way, its scores need only the
+# product of W_Q,h and W_K,h transposed.
 
 # %%
 def products_of_head(h):
@@ -591,11 +592,11 @@ assert max(pure[1]) < 0.7 and min(pure[2]) == 1, "two letters: one head fails, t
 # One head copies *one* letter without a mistake. Two letters are too much for it, and two heads
 # with equal parameters make no mistake. More training would not help the one head.
 #
-# **With pencil: the idea.** Exchange the letters at places 2 and 5. Both answers must change. But
+# **On paper: the idea.** Exchange the letters at places 2 and 5. Both answers must change. But
 # there is one mixture, and the letter with the larger share weighs more in it, for both answers.
 # So one set of shares can be right about one of the two places only.
 #
-# **And the proof**, for the second answer. Write xy for a text with x at place 2 and y at place 5;
+# **And the proof** (you may skip it), for the second answer. Write xy for x at place 2 and y at 5;
 # all other letters stay the same. The shares p_2 and p_5 depend on places only, so xx, xy, yx and
 # yy have the same ones.
 #
@@ -612,7 +613,8 @@ assert max(pure[1]) < 0.7 and min(pure[2]) == 1, "two letters: one head fails, t
 # \quad\text{so the sum gives}\quad A + B > 0
 # $$
 #
-# It is right for the texts xy (answer y) and yx (answer x) only if
+# For xy the logit of y, p_2 M[x,y] + p_5 M[y,y] + k[y], must be above that of x, p_2 M[x,x] +
+# p_5 M[y,x] + k[x]. This is the first condition here, and yx (answer x) gives the second:
 #
 # $$
 # p_5 B - p_2 A - K > 0 \quad\text{and}\quad p_5 A - p_2 B + K > 0,
@@ -796,7 +798,7 @@ for model, (width, heads) in widths.items():
 #    `python lessons/exercises/04_heads_and_projections.py`.
 # 2. `exercises/04_find_the_bug.py`: self-attention that is right with one head and wrong with
 #    three.
-# 3. With pencil: how many parameters has a layer of GPT-1's attention (c_attn and c_proj with
+# 3. On paper: how many parameters has a layer of GPT-1's attention (c_attn and c_proj with
 #    biases)? How does the number change when the number of heads doubles?
 # 4. Measure: `experiment(n, wanted=FOUR, steps=150)` with n = 4, 8, 16 and 32 heads. A head of
 #    size D carries D numbers. Does a model need heads of size 8 to copy one of eight letters?

@@ -780,12 +780,12 @@ assert block == 7_087_872 and parameters == 4_722_432, "the sizes of GPT-1"
 #    SwiGLU, line by line. Run the file: it names the first line that is wrong.
 # 2. `exercises/05_find_the_bug.py`: an MLP written out in one piece. Its forward is right, and its
 #    backward is not.
-# 3. With pencil: the *average* slope of GELU over any distribution that is symmetric about 0 is
+# 3. On paper: the *average* slope of GELU over any distribution that is symmetric about 0 is
 #    exactly 1/2. Why? And what is it for ReLU?
 # 4. Try it: give the network of section 6 fewer hidden units (the number 6 stands in three places)
 #    and other seeds. How many units does it need? Is that a matter of what it can draw, or of what
 #    gradient descent finds?
-# 5. With pencil: the MLP of exercise 1 has three matrices and no biases. How wide must it be
+# 5. On paper: the MLP of exercise 1 has three matrices and no biases. How wide must it be
 #    inside, to have as many weights as the two matrices of an MLP with C = 768 and F = 3,072?
 
 # %%

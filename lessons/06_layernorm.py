@@ -29,8 +29,9 @@ assert so_far["two layers"] > so_far["the letter table"] + 0.3, "a deeper model,
 
 # %% [markdown]
 # A deeper model, and no better one. What can go wrong with depth? One thing is the scale of the
-# numbers, and this lesson mends it. (Another is left: lesson 07 begins with this model and its
-# LayerNorms, and its loss is even higher.)
+# numbers, and this lesson mends it. (That a model then learns better is not shown here. Another
+# thing is wrong too: lesson 07 begins with this model and its LayerNorms, and its loss is even
+# higher.)
 #
 # A layer multiplies by a matrix and applies GELU. Suppose that its output is half as large as its
 # input. Twelve such layers leave 0.5^12 = 0.0002 of the input, and a factor of 2 in each layer
@@ -38,9 +39,10 @@ assert so_far["two layers"] > so_far["the letter table"] + 0.3, "a deeper model,
 # close to zero or very large.
 #
 # We measure it. Each layer has 64 channels and a matrix whose entries are normal, with the variance
-# s^2/64. Each number of the product is a sum of 64 terms, so if s = 1, it has about the scale of
-# the input. GELU then makes it smaller. We compare a network without LayerNorm with one that has it
-# in front of each matrix. LayerNorm without its two learned arrays is one line, `normalize`:
+# s^2/64. Each number of the product is a sum of 64 terms, and their variances add: for s = 1 that
+# is 64 times 1/64. So it has about the scale of the input. GELU then makes it smaller. We compare a
+# network without LayerNorm with one that has it in front of each matrix. LayerNorm without its two
+# learned arrays is one line, `normalize`:
 
 # %%
 from minigpt import ops
@@ -246,7 +248,7 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # \qquad m = \mathrm{mean}(d\hat x\,\hat x).
 # $$
 #
-# The next two lines of the code give `dstd` and `dvar`. With $1/std = r$, they multiply by $-r^2$
+# The next two lines of the code give `dstd` and `dvar`. As r = 1/`std`, they multiply by $-r^2$
 # and by $r/2$:
 #
 # $$
@@ -257,7 +259,8 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # step we use $r\,x_{mean} = \hat x$:
 #
 # $$
-# dx_{mean} = r\,d\hat x + \frac{2\,x_{mean}}{C}\,\mathrm{dvar} = r\,d\hat x - r^2\,x_{mean}\,m
+# \mathrm{dx}_{mean} = r\,d\hat x + \frac{2\,x_{mean}}{C}\,\mathrm{dvar}
+# = r\,d\hat x - r^2\,x_{mean}\,m
 # = r\,(d\hat x - \hat x\,m).
 # $$
 #
@@ -265,7 +268,7 @@ by_lines = lines.check(forward, backward, x, g, b, eps=EPS)
 # the sum of dx_mean, the second part subtracts the mean:
 #
 # $$
-# \mathrm{dx} = dx_{mean} - \mathrm{mean}(dx_{mean})
+# \mathrm{dx} = \mathrm{dx}_{mean} - \mathrm{mean}(\mathrm{dx}_{mean})
 # = r\,\bigl(d\hat x - \hat x\,m - \mathrm{mean}(d\hat x) + \mathrm{mean}(\hat x)\,m\bigr).
 # $$
 #
@@ -600,7 +603,7 @@ assert same, "the mean is the only difference"
 # - Where does it stand? In GPT-1 *after* the addition, x = LN(x + f(x)), as in Vaswani et al.
 #   ("post-norm"). So a gradient passes all 24 of them on any way down. In GPT-2 *before* the
 #   sub-layer (attention or MLP), x = x + f(LN(x)) ("pre-norm"): between the blocks the sum has
-#   none, and there is one after the last block. Lessons 07, 09 and 16 show what that does.
+#   none, and there is one after the last block. Lessons 09 and 16 train both kinds.
 
 # %%
 unbiased = math.sqrt(767 / 768)
@@ -624,7 +627,7 @@ assert abs(1 - unbiased - 6.5e-4) < 1e-5, "0.07 %"
 #    line. Run the file: it names the first line that is wrong.
 # 2. `exercises/06_find_the_bug.py`: right at the start of training, and wrong from then on. It is
 #    not the mistake of section 5.
-# 3. With pencil: a matrix w comes before a LayerNorm, h = LN(x w). Show that its gradient dw
+# 3. On paper: a matrix w comes before a LayerNorm, h = LN(x w). Show that its gradient dw
 #    is orthogonal to w (for eps = 0). What does an update of gradient descent then do to the length
 #    of w, and what does that do to the next gradient?
 # 4. `exercises/06_layernorm.py`: LayerNorm itself once more, without looking, as a first exercise

@@ -842,7 +842,7 @@ for x in np.linspace(0, 1, 12):
 #    average whose $\beta$ changes. The file judges itself: run it.
 # 2. `exercises/09_find_the_bug.py`: an AdamW that is right for a single tensor, to the last digit,
 #    and wrong for a model.
-# 3. With a pencil: the gradient of a weight is $g$ in the first update and 0 in all later ones. How
+# 3. On paper: the gradient of a weight is $g$ in the first update and 0 in all later ones. How
 #    far does Adam move the weight in update 1, in update 2, and in all together, in units of the
 #    rate? (Take $\epsilon = 0$.)
 # 4. Leave the corrections out of `adam_direction`, and run the twelve blocks again: with warm-up,

@@ -240,7 +240,7 @@ plot.save(d.figure, "10_merges_of_a_word.png")
 toy_pairs_in_order = [pair for pair, _ in toy_merges]
 
 
-def encode_in_sequence(word, merges):
+def encode_in_order(word, merges):
     """The symbols of a word: all merges, the one that was learnt first goes first."""
     symbols = split(word)
     for pair in merges:
@@ -249,13 +249,13 @@ def encode_in_sequence(word, merges):
 
 
 for word in ("lowest", "nest", *toy):
-    print(f"{word:8}{' | '.join(encode_in_sequence(word, toy_pairs_in_order))}")
-of_lowest = encode_in_sequence("lowest", toy_pairs_in_order)
-of_nest = encode_in_sequence("nest", toy_pairs_in_order)
+    print(f"{word:8}{' | '.join(encode_in_order(word, toy_pairs_in_order))}")
+of_lowest = encode_in_order("lowest", toy_pairs_in_order)
+of_nest = encode_in_order("nest", toy_pairs_in_order)
 assert of_lowest == ways["pieces"][0] == ["lo", "west</w>"], "as in the picture of section 1"
 assert of_nest == ["n", "est</w>"], "nest has two symbols"
 for word in toy:
-    whole = encode_in_sequence(word, toy_pairs_in_order)
+    whole = encode_in_order(word, toy_pairs_in_order)
     assert whole == [word + "</w>"], "a word that was learnt is one symbol"
 
 # %% [markdown] tags=["answer"]
@@ -334,7 +334,7 @@ def decode(symbols):
 
 
 def by_toy_merges(word):
-    return encode_in_sequence(word, toy_pairs_in_order)
+    return encode_in_order(word, toy_pairs_in_order)
 
 
 there = encode_text("low newest west", by_toy_merges)
@@ -345,12 +345,13 @@ assert decode(there) == "low newest west", "the text comes back"
 # ### Why not `low` and `est`?
 #
 # `lowest` was never seen, and two symbols spell it. Why not `low` and `est`, as a linguist would
-# cut? The vocabulary has `low</w>`, which ends a word. It has no `low` that goes on: in `lower` the
-# pairs (lo, w) and (w, e) were equally frequent, and the rule took (w, e), which is later in the
-# alphabet. And here `w` was joined to `est</w>` before it could be joined to `lo`.
+# cut? The vocabulary has no such `low`, only `low</w>`, which ends a word. It could have come from
+# `lower`, which before merge 11 is `lo | w | e | r</w>`. But its three pairs were equally frequent,
+# and the rule took (w, e), the last in the alphabet. And in `lowest` no `w` is left for `lo`: merge
+# 4 has joined it to `est</w>`.
 
 # %%
-before_11 = [(encode_in_sequence(word, toy_pairs_in_order[:10]), n) for word, n in toy.items()]
+before_11 = [(encode_in_order(word, toy_pairs_in_order[:10]), n) for word, n in toy.items()]
 tied = count_pairs(before_11)
 print("pairs left for merge 11:", ", ".join(f"{a} + {b} ({n})" for (a, b), n in tied.items()))
 assert set(tied.values()) == {2} and max(tied) == ("w", "e"), "three equal pairs; (w, e) is last"
@@ -454,7 +455,7 @@ assert late < early / 5, "the later the merge, the fewer the words"
 # The library keeps the pairs in groups, one group for each count, and begins with the highest. So
 # it finds the next pair without a search.
 #
-# **Encoding.** `encode_in_sequence` tries all merges on every word, 40,000 for GPT-1. Most of them
+# **Encoding.** `encode_in_order` tries all merges on every word, 40,000 for GPT-1. Most of them
 # do not occur in the word. It is enough to look at the pairs that are in the word now, and to take
 # the one that was learnt first: the one with the lowest **rank**.
 
@@ -474,7 +475,7 @@ manual_merges = [pair for pair, _ in fast_merges]
 manual_ranks = {pair: rank for rank, pair in enumerate(manual_merges)}
 some_words = sorted(set(new))[::13]
 for word in some_words:
-    in_sequence = encode_in_sequence(word, manual_merges)
+    in_sequence = encode_in_order(word, manual_merges)
     assert encode_by_rank(word, manual_ranks) == in_sequence, "both ways give the same symbols"
 assert len({"".join(pair) for pair in manual_merges}) == 1000, "no two merges make one symbol"
 print(f"{len(some_words)} words, 1,000 merges: the same symbols in both ways; for example")
@@ -519,7 +520,7 @@ assert same, "merges, counts and order are those of the published program"
 encoders = {
     "the merges": by_toy_merges,
     "no merges": split,
-    "the merges backwards": lambda word: encode_in_sequence(word, toy_pairs_in_order[::-1]),
+    "the merges backwards": lambda word: encode_in_order(word, toy_pairs_in_order[::-1]),
     "the longest match": encode_longest_match,
 }
 print("encoder                comes back as   symbols")
@@ -755,7 +756,7 @@ assert gpt1.decode(ids) == "tom was happily lost .\n<unk><unk>", "as section 5 s
 #    encoded? Two functions; the file judges them.
 # 2. `exercises/10_find_the_bug.py`: a `merge` in one line, with `str.replace`. It learns the toy
 #    correctly, and it is wrong.
-# 3. With pencil: how many symbols has `aaaaa</w>` after the merge (a, a)? How often did the pair
+# 3. On paper: how many symbols has `aaaaa</w>` after the merge (a, a)? How often did the pair
 #    occur? Why can a merge remove fewer symbols than its count?
 # 4. To try: how many words of the manual's new tenth are one token, after 0, 100, 1,000 and 2,048
 #    merges? How many words that were *never seen* in the other nine tenths are one token?

@@ -133,9 +133,9 @@ assert np.array_equal(*two_texts), "a greedy text depends on nothing but its beg
 # ### The model beside 4,000 stories
 #
 # Here are the model's probabilities beside what 4,000 stories do. Other 4,000 stories would give
-# other counts. A word that was counted n times could easily have come the square root of n times
-# more or less often. So its share varies by about the share divided by the square root of n (one
-# standard deviation; the table has it behind the sign +-).
+# other counts. In place of n, one could easily have counted sqrt(n) more or fewer: 420 or 380 in
+# place of 400. So a share varies by about the share divided by sqrt(n) (one standard deviation;
+# the table has it behind the sign +-).
 
 # %%
 import re
@@ -521,8 +521,9 @@ assert loss_known > loss_new - 0.03, "the stories of the training are no easier"
 # %% [markdown]
 # Below 1 means too unsure: with sharper probabilities the loss would be lower. Above 1 means too
 # sure, as a model can be of unseen text if it has learnt its own text by heart. Here neither number
-# is above 1, and the loss on the stories of the training is no lower. So this test gives no sign
-# that it learnt them by heart.
+# is above 1, and the loss on the stories of the training is no lower. The two temperatures differ
+# by 0.04, but each has an error of 0.02: this can be chance. So the test gives no sign that it
+# learnt them by heart.
 #
 # And what do top-k and top-p cut away, at all places of the unseen stories?
 
@@ -562,9 +563,9 @@ assert 0.7 < tail / real_tail < 1.4, "the model's tail is about as heavy as the 
 # \chi^2 = \sum_v \frac{(\mathrm{observed}_v - \mathrm{expected}_v)^2}{\mathrm{expected}_v}
 # $$
 #
-# For a right sampler this **chi-square** is about d, the number of terms minus one, with a standard
-# deviation of about the square root of 2d. Tokens expected fewer than 5 times count together as
-# one.
+# For a right sampler each term is 1 - p on average. So their sum, the **chi-square**, is about d,
+# the number of terms minus one, with a standard deviation of about the square root of 2d. Tokens
+# expected fewer than 5 times count together as one.
 
 # %%
 def deviation(tokens, p):
@@ -777,8 +778,8 @@ assert 2 / 3 < spread["T = 1"] / spread["real"] < 3 / 2, "texts at T = 1 vary as
 # within the grey area, for some real stories are cheap too. But greedy texts are all alike: none
 # repeats itself, but they repeat one another (the column "in all texts").
 #
-# Texts drawn at T = 1 cost about what real stories cost, and vary about as much (deviations of 0.11
-# and 0.11). Why do drawn texts come near to the real cost?
+# Texts drawn at T = 1 cost about what real stories cost (the table has both, with their errors),
+# and vary about as much (deviations of 0.11 and 0.11). Why do they come near to the real cost?
 #
 # The first part is section 4. At the best temperature the expected logit E[z] equals, on average,
 # the real one, z_y. Multiply both by b, and subtract both from F. Then, again on average,
@@ -990,9 +991,9 @@ assert (worse > 0).mean() > 0.8, "the model knows which name belongs there"
 #   task has, the smaller the k (our reading). In the released code the defaults are T = 1,
 #   top_k = 0, which means off, and top_p = 1.
 # - That code writes -1e10 where we write -inf. After a softmax both are 0. It keeps ties in
-#   top-k, as we do, and in the nucleus too: with ties there, more than p may be kept.
-# - Holtzman et al.: the smallest set that reaches p. Hugging Face transformers follows the paper,
-#   our library follows GPT-2's code.
+#   top-k, as we do, and in the nucleus too: with ties there, more than the share may be kept.
+# - Holtzman et al.: the smallest set that reaches the share. Hugging Face transformers follows the
+#   paper, our library follows GPT-2's code.
 # - Holtzman et al. also make the point of our section 6: human text is not the likeliest text.
 
 # %% [markdown]
@@ -1013,7 +1014,7 @@ assert (worse > 0).mean() > 0.8, "the model knows which name belongs there"
 #    whose surprisal is nearest to the entropy. Run it.
 # 2. `exercises/12_find_the_bug.py`: a nucleus whose author tried it on four probabilities, largest
 #    first. Run it.
-# 3. With pencil: there is another way to draw. Add to each logit a random number of its own, g =
+# 3. On paper: there is another way to draw. Add to each logit a random number of its own, g =
 #    -ln(-ln u), and take the largest sum. Show that token v wins with the probability softmax(z)_v.
 #    Would a text still be nearly the same on another device (section 3)?
 # 4. On a computer: `write` all WAYS again with top-k 5. Where does it lie in the picture of section

@@ -53,8 +53,7 @@ for name in FOUR:
 # - *Similarity*: two texts, and neither comes first.
 # - *Multiple choice*: a text, perhaps a question, and several answers.
 #
-# Before 2018 many systems had an architecture of their own for each of these: for entailment, say,
-# two encoders whose results were compared.
+# Before 2018 many systems had an architecture of their own for each of these.
 #
 # GPT-1's idea: change the *text* to suit the task, and not the model. Write everything into one
 # sequence, its **layout**, let the model read it, and look at its state at the end.
@@ -152,10 +151,10 @@ for sequence in similarity(text.encode("Mia had a kite."), text.encode("Mia owne
 # \end{aligned}
 # $$
 #
-# where h'_e is the state of the second sequence. A softmax turns scores into probabilities: over
-# the labels, or over the *candidates*, the answers to choose from. The cross-entropy with the right
-# answer is the loss of the task, L2 (GPT-1 equation 4). (In the paper L1 and L2 are losses,
-# not norms.)
+# where h'_e is the state of the second sequence, and h_e^(k) that of *candidate* k, one of the
+# answers to choose from. A softmax turns scores into probabilities: over the labels, or over the
+# candidates. The cross-entropy with the right answer is the loss of the task, L2 (GPT-1 equation
+# 4). (In the paper L1 and L2 are losses, not norms.)
 #
 # Sequences of one batch have different lengths, so shorter ones are filled up at the right
 # (**padding**). We fill them once with id 0, once with id 8.
@@ -413,19 +412,17 @@ assert np.array_equal(from_l1, before_extract), "L1 enters at all places before 
 # other columns, in proportion to their p. This is lesson 02 again. (h_e is no parameter: an update
 # moves W and the weights of the model.)
 #
-# A multiple choice has a surprise. There p runs over the candidates, and all of them share one
-# column of W and one bias b. For one example the gradient of the bias is the sum over the
-# candidates k:
+# A multiple choice has a surprise: its bias learns nothing. It raises the scores of all candidates
+# alike, and a softmax depends only on differences (as for the key bias of lesson 04). In formulas:
+# p runs over the candidates k of one example, which share one bias b. Its gradient is the sum:
 #
 # $$
 # db = \sum_k (p_k - 1[k = y]) = 1 - 1 = 0
 # $$
 #
 # where 1[k = y] is 1 for the right candidate and 0 for the others. This is exactly 0, for every
-# model and every example. The bias raises the scores of all candidates alike, and a softmax depends
-# only on differences. So this parameter learns nothing. (With rounding the sum is about 1e-17 in
-# the check below. If rounding lets Adam move the bias, no probability changes.) OpenAI's code has
-# this bias all the same.
+# model and every example. (With rounding the sum is about 1e-17 in the check below. If rounding
+# lets Adam move the bias, no probability changes.) OpenAI's code has this bias all the same.
 
 # %%
 def choice_forward(states, w, b, labels, weights):
@@ -760,7 +757,7 @@ assert np.isclose(ours.loss, theirs.total), "the same loss"
 #    of a *similarity*, whose two states are added, and that of a score from 0 to 5. Run it.
 # 2. `exercises/13_find_the_bug.py`: a classifier that works as long as all texts are equally long.
 #    Run it.
-# 3. With pencil: show that the gradients of the biases of K *labels* add up to 0. So one of the K
+# 3. On paper: show that the gradients of the biases of K *labels* add up to 0. So one of the K
 #    biases could be left out. Could one column of W be left out too?
 # 4. On a computer: fine-tune with lambda 0 in section 6. Is the result worse? How many seeds would
 #    you need to say so?

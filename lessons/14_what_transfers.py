@@ -72,8 +72,8 @@ assert fish < bread, "the fish is likelier"
 # The surprisal of a token is minus its log-probability: a high bar is a token that the model did
 # not expect. The ending with the fish has the smaller mean. Because the model knows what cats eat?
 # Or because `fish` is more frequent, or is nearer to the end of the story? To find out, change one
-# thing: the hungry animal. (Both foods are one token each, and all else of the two endings is the
-# same. So we may compare the probabilities of the two foods.)
+# thing: the hungry animal. Both foods are one token each, and all else of the two endings is the
+# same. So we may compare the probabilities of the two foods.
 
 # %%
 def meals(story, animal):
@@ -117,7 +117,7 @@ for name, questions in TWO.items():
 
 # %% [markdown]
 # The model answers as it did for the cat: it takes the candidate whose tokens have the larger mean
-# log-probability. (The mean, since a sum would punish long answers. It has a fault too: lesson 19.)
+# log-probability, since a sum would punish long answers. (The mean has a fault too: lesson 19.)
 #
 # Is a score of 80 % good? Compare it with the score of a model that knows nothing. So we give the
 # same test to a model of the same size with **fresh weights**. It should have about 50 %.
@@ -181,8 +181,8 @@ for name, questions in TWO.items():
 #   as good English.
 # - *Sentiment*: write `very` after the text, and see which of two words is likelier next. (Ours:
 #   `She was very`, then `happy` or `sad`.)
-# - *Ends of stories*, as above. (The mean has a fault of its own: a word whose later tokens are
-#   sure, as `one` and `y` in `h-one-y`, raises it.)
+# - *Ends of stories*, as above. The mean has a fault of its own. *Honey* has three tokens, `h`,
+#   `one` and `y`. The last two are nearly sure, and raise the mean.
 # - *Pronouns*: "It lay behind the cart." Which noun does `it` mean, the milk or the egg? Put each
 #   in the pronoun's place, and compare only *the rest*: how likely is "lay behind the cart" after
 #   it? With the noun itself in the sum, a rare noun would lose only because it is rare.
@@ -369,8 +369,8 @@ assert other_story["cloze"] < 60, "cloze: without its story, a guess"
 assert other_story["endings"] > own_story["endings"] - 8, "endings: the story is not needed"
 
 # %% [markdown] tags=["answer"]
-# `cloze` falls to a guess, as it should. `endings` does not fall. (It does not rise either: with
-# 100 examples, 77 and 83 % differ by little more than one standard deviation, 5 points.)
+# `cloze` falls to a guess, as it should. `endings` does not fall. It does not rise either: with
+# 100 examples, 77 and 83 % differ by little more than one standard deviation, 5 points.
 #
 # **The surprise of this lesson.** In `endings` the model answers as well after the wrong story. It
 # does not need it: most of these examples can be answered from the rules of the story world, which
@@ -391,8 +391,9 @@ assert other_story["endings"] > own_story["endings"] - 8, "endings: the story is
 # weights, and gets the same labels and as many updates. All is done with five *seeds*. A seed draws
 # the labelled examples, the weights of the new head, the batches and dropout.
 #
-# It takes some hours, so the lesson reads the recorded numbers. Two tasks are new in this study:
-# `acceptability` (is this a good sentence?) and `continuation` (can this sentence end the story?).
+# It takes some hours, so the lesson reads the recorded numbers. The five tasks: `sentiment` and
+# `similarity` (lesson 13), `cloze` (section 2), and two new ones, `acceptability` (is this a good
+# sentence?) and `continuation` (can this sentence end the story?).
 
 # %%
 recorded = reference.recorded("transfer.json")["rows"]
@@ -471,10 +472,9 @@ assert max(read["cloze"][1], read["continuation"][1]) < 65, "the other two need 
 # %% [markdown] tags=["deeper"]
 # ### Read as a referee: baselines and intervals
 #
-# Three tasks are new beside lesson 13: `acceptability`, `cloze` and `continuation`. The five cover
-# the four kinds of input of lesson 13. Nothing was chosen by test scores: rate, epochs and number
-# of labels were chosen on validation examples with another seed, and are the same for every row of
-# a task.
+# The five tasks cover the four kinds of input of lesson 13. Nothing was chosen by test scores:
+# rate, epochs and number of labels were chosen on validation examples with another seed, and are
+# the same for every row of a task.
 
 # %%
 ROWS = ("constant", "bag of words", "no pre-training", "full")
@@ -903,7 +903,7 @@ assert 0.9**100 < 1e-4 < 0.9 < 0.999**100, "for 100 steps, 0.9 keeps nothing, 0.
 #    it.
 # 3. On a computer: a study reports the best of ten seeds. Each score is normally distributed with a
 #    standard deviation of 2. By how much is the report too high, on average?
-# 4. With pencil: suppose that 79 % of the questions of `endings` can be answered from the rules of
+# 4. On paper: suppose that 79 % of the questions of `endings` can be answered from the rules of
 #    the story world. A fine-tuned model knows all of these rules, and guesses the rest. Which score
 #    do you expect? Compare it with the table of section 4.
 

@@ -562,9 +562,10 @@ assert len(across) > 20, "some hold a whole syllable and a part of its neighbour
 assert built_on > len(across) / 2, "later merges are built on them"
 
 # %% [markdown]
-# BPE does not know what a character is. It counts pairs. If the last byte of one syllable and the
-# whole next syllable are the most frequent pair, it joins them. Such a token is allowed, and later
-# merges use it. And a model that writes tokens one by one may stop in the middle of a character.
+# BPE does not know what a character is. It counts pairs. An example: 었 is the bytes ec 97 88. Its
+# last byte, 88, and the whole syllable 다 were a most frequent pair, so they were joined. A later
+# merge joins ec 97 with this token, and 었다 is whole. And a model that writes tokens one by one may
+# stop in the middle of a character.
 
 # %% [markdown] tags=["deeper"]
 # ## 5. Check, and the trap
@@ -627,7 +628,7 @@ for vocabulary in (english, korean):
 # ## 6. See it: where the cuts are
 #
 # One sentence, 고양이는 바다를 보았다 ("the cat looked at the sea"), in five vocabularies. Each bar
-# is one token, and its length is its number of bytes. The sounds of the syllables stand above.
+# is one token, and its length is its number of bytes. The sounds of the syllables are at the top.
 
 # %%
 from itertools import accumulate
@@ -742,7 +743,7 @@ print("the first merges, as `minigpt tokenizer list` prints them:")
 print("\n".join(listing[256:262]))
 
 # %% [markdown]
-# **The end of a text.** The token `<|endoftext|>` (id 50256 in GPT-2) stands between documents. It
+# **The end of a text.** The token `<|endoftext|>` (id 50256 in GPT-2) comes between documents. It
 # is not text. If somebody types these thirteen characters, they are encoded as plain text, unless
 # the program allows the special token by name. Otherwise a web page that contains these characters,
 # copied into your document, would end it.
@@ -799,7 +800,7 @@ assert shown == ["", "", "고", ""], "the library's stream waits too"
 # 2. `exercises/15_find_the_bug.py`: a streaming decoder that is right for every text, in every
 #    language. But after some bytes that are not text it shows nothing any more, whatever follows.
 #    Which bytes are they? Run it.
-# 3. With a pencil: 각 is 가 with the ending number 1. What are its three bytes? Which group of 28
+# 3. On paper: 각 is 가 with the ending number 1. What are its three bytes? Which group of 28
 #    syllables is the first that is cut by the border of a row? After which of its syllables?
 
 # %%

@@ -120,7 +120,8 @@ assert (gpt1_size, gpt2_size) == (116_534_784, 124_439_808), "the published size
 #
 # One operation a line. Attention with its two linear maps is written as a pair of functions, as in
 # lesson 07. The twelve arrays of a block are the same in both models, with the same names and
-# shapes. We take them in the order of GPT-2's checkpoint.
+# shapes. We take them in the order of GPT-2's checkpoint: LN1, attention, LN2, MLP. You need not
+# read the long lists of them.
 
 # %%
 import numpy as np
@@ -259,7 +260,7 @@ assert all(result.error < 1e-8 for result in line_results), "every line is right
 # \text{pre-LN:}\quad dx = (1 + \mathrm{LN1}'\mathrm{Attn}')\,(1 + \mathrm{LN2}'\mathrm{MLP}')\,dout
 # $$
 #
-# These two lines are the heart of the lesson. In the first, LN1' and LN2' stand outside the
+# These two lines are the heart of the lesson. In the first, LN1' and LN2' are outside the
 # brackets, and every path through the block must pass both. In the second there are only
 # brackets. If you multiply them out, you get four paths, and one of them is 1: *dout* itself,
 # unchanged. Through 48 blocks it is still *dout*, one of 4^48 terms.
@@ -506,8 +507,8 @@ print("gradient norms of 4 fresh blocks:", block_norms(new_model("pre-LN", 4), "
 #
 # - the norm of the gradient in the lowest and in the highest block;
 # - the gradient of the stream above the first block, as a share of the one at the top;
-# - how much of the stream at the top *differs* between positions, as a share. If it is zero, the
-#   model says the same at all positions.
+# - which share of the squared length of the stream at the top *differs* between positions. If it is
+#   zero, the model says the same at all positions.
 
 # %%
 def differences(w, kind):
@@ -571,7 +572,8 @@ for variance in (C * STD**2, 1.0, 2.0):
 # %% [markdown] tags=["deeper"]
 # ### Ten updates later
 #
-# The same table after ten updates of Adam (AdamW without weight decay) with the rate 1/128.
+# The same table after ten updates of Adam (AdamW without weight decay) with the rate 1/128. Read
+# the column bottom/top; the picture below has the norms.
 
 # %%
 from minigpt.nn import Parameter
@@ -636,14 +638,13 @@ COLORS = {"post-LN": plot.plt.cm.Reds, "pre-LN": plot.plt.cm.Greens}
 titles = ("In the fresh model", "After ten updates")
 for axes, found, title in zip(panels, (at_start, later), titles, strict=True):
     for (kind, n_layer), (norms, _, _) in found.items():
-        label = f"{kind}, {n_layer}" if n_layer in (2, 24) else None
-        color = COLORS[kind](SHADES[n_layer])
-        axes.semilogy(np.arange(1, n_layer + 1), norms, ".-", color=color, label=label)
+        color, name = COLORS[kind](SHADES[n_layer]), f"{kind}, {n_layer}"
+        axes.semilogy(np.arange(1, n_layer + 1), norms, ".-", color=color, label=name)
         if found is later and norms[0] < 1e-2:  # the number of blocks, beside its line
             axes.text(0.5, norms[0], n_layer, ha="right", va="center", color=color)
     axes.set(xlabel="block (1 is the lowest)", title=title, xlim=(-2, 26), ylim=(1e-12, 20))
 panels[0].set_ylabel("norm of the block's gradient")
-panels[0].legend()
+panels[0].legend(ncols=2, title="blocks")
 plot.save(gradient_figure, "16_gradients.png")
 
 # %% [markdown]
@@ -651,13 +652,13 @@ plot.save(gradient_figure, "16_gradients.png")
 # after ten updates. The red lines fall towards the lower blocks, and with more blocks they fall
 # further. The green lines are nearly flat. But depth has an effect on pre-LN too: the green line of
 # 24 blocks is lower than that of 2. In the last block the norm is 0.29 with 2 blocks, and 0.014
-# with 24. (In post-LN it is 0.22 and 0.14.)
+# with 24. In post-LN it is 0.22 and 0.14.
 #
 # **Post-LN multiplies.** A LayerNorm divides its input by the size s of that input. In post-LN the
 # input is a sum, x + f(x). Suppose that both x and f(x) have size 1. At a right angle their sum has
-# the size sqrt(2); if they are parallel, it has the size 2. So s is between 1.4 and 2, where the
-# branch writes as much as the stream has. In the backward pass the gradient is divided by the same
-# s. Then comes the next LayerNorm below, and divides again. All these divisions multiply.
+# the size sqrt(2); if they are parallel, it has the size 2. At angles in between, s is between 1.4
+# and 2. In the backward pass the gradient is divided by the same s. Then comes the next LayerNorm
+# below, and divides again. All these divisions multiply.
 #
 # We can read s in the caches, where `rstd` is 1/s. We multiply the divisions of all LayerNorms
 # above block 1, and compare the product with the gradient that we measured.
@@ -710,8 +711,9 @@ for n in DEPTHS[1:]:
     assert without > 1, "without the divisions it grows on its way down"
 
 # %% [markdown]
-# It arrives, and at every depth it is larger than at the top. So all else in the backward pass
-# makes the gradient larger, and the divisions alone make it smaller. They are the cause.
+# It arrives, and at every depth it is larger than at the top. So all else in the backward pass,
+# taken together, makes the gradient larger. Without the divisions it would not vanish: they are the
+# cause.
 #
 # **Pre-LN adds.** There each branch divides by the size of the stream *once*, not 46 times, and the
 # path dn = dout + … has no division at all. (That this is the reason why it trains at larger rates
@@ -727,8 +729,8 @@ for n in DEPTHS[1:]:
 # ### The largest learning rate
 #
 # At which rates do they still train? We try powers of 2. A model *trains* if within 60 updates its
-# loss, averaged over 8 updates, is 0.1 below that of the letter frequencies. (So one that learns
-# slowly fails as well as one that breaks.) For each depth we take a rate, halve it until the model
+# loss, averaged over 8 updates, is 0.1 below that of the letter frequencies. So one that learns
+# slowly fails as well as one that breaks. For each depth we take a rate, halve it until the model
 # trains, and then double it as long as the model still trains. (To save time, a depth begins with
 # the rate at which the one before it ended.) GPT-2 changed the place *and* the scale: we try all
 # four combinations.
@@ -774,7 +776,7 @@ for scaled in (False, True):
 # | both: from GPT-1 to GPT-2 | 16 times |
 #
 # Read these as rough numbers. We tried only powers of 2, so each rate may be wrong by a factor of
-# 2, and it is one seed. (Exercise 6 takes others.) With 2 blocks there is little difference. And
+# 2, and it is one seed. Exercise 6 takes others. With 2 blocks there is little difference. And
 # "trains" is a low bar: which rate is the best, we did not measure. And pre-LN has one LayerNorm
 # more, after the last block, which we did not try apart.
 #
@@ -796,7 +798,7 @@ for scaled in (False, True):
 #   the variance a / t. Averaged over our 16 positions, that is a / 4.7. The output map multiplies
 #   by a once more: 0.02 is written.
 # - In the MLP, GELU turns the variance 0.31 into a mean square of 0.107. The output map has 4C
-#   inputs: 0.107 · 4a = 0.13 is written.
+#   inputs. By the rule it writes 4C · s² · 0.107 = 4a · 0.107 = 0.13.
 #
 # So in our model each block writes 0.15, at every height the same, and L blocks write
 #
@@ -863,6 +865,7 @@ def stream_at_top(w, k=1.0, eps=1e-5):
 
 drawn = [array.astype(np.float64) for array in new_model("pre-LN", 24, scaled=False)]
 k = math.sqrt(2 * 24)
+# Of the twelve arrays of a block (from 0), 4 and 10 are the weights of its two `c_proj`.
 with_scale = [w / k if i >= 2 and (i - 2) % 12 in (4, 10) else w for i, w in enumerate(drawn)]
 larger = stream_at_top(drawn, k, eps=1e-5 * k * k)
 difference = np.abs(stream_at_top(with_scale) - larger).max()
@@ -938,7 +941,7 @@ assert max(off_one, off_two) < 1e-10 and (n_one, n_two) == (38, 40), "the librar
 
 # %% [markdown]
 # A warning: the blocks of both models have arrays of the same names and shapes. Nothing in a file
-# of weights says where the norm stands. Loaded into the other model's blocks they fit:
+# of weights says where the norm is. Loaded into the other model's blocks they fit:
 
 # %%
 as_pre, *_ = run_forward(new_model("pre-LN", 4), *batch(0), "pre-LN")
@@ -984,7 +987,7 @@ for (width, depth), printed in TABLE_2.items():
 #
 # - GPT-2's block is GPT-1's with the LayerNorms moved into the branches: n = x + Attn(LN1(x)), out
 #   = n + MLP(LN2(n)), and one more after the last block.
-# - Backward, nothing stands on the stream any more: one of the paths through all blocks hands dout
+# - Backward, no block has a LayerNorm on the stream: one of the paths through all blocks hands dout
 #   on, unchanged.
 # - A fresh post-LN model has a gradient at every depth, and can lose it in the first updates at a
 #   high rate: look at a model while it trains, not only at its start.

@@ -270,8 +270,10 @@ with tempfile.TemporaryDirectory() as folder:
     half_file.write_bytes(write_by_hand({"wte.weight": upper_half}, "BF16"))
     widened = checkpoint.load_tensors(half_file)[0]["wte.weight"]
 bits = values.view(np.uint32)
-last_kept = (bits >> 16) & 1  # to round: add nearly half a step (half, if the kept part is odd)
-rounded_bits = ((bits + 0x7FFF + last_kept) >> 16) << 16  # and cut off
+# To round: add half a step and cut off. A step of the kept part is 0x10000, its half 0x8000. If the
+# kept part is even we add 0x7FFF, so that a number in the middle goes to the even one.
+half = 0x7FFF + ((bits >> 16) & 1)
+rounded_bits = ((bits + half) >> 16) << 16
 not_tiny = np.abs(values) > 1e-4  # below 6e-5 float16 has fewer digits
 losses = {}
 for kind, found, bound in (("bfloat16, cut off", widened, 128),
@@ -411,10 +413,9 @@ else:
     print("the released GPT-2 is not on this machine yet: minigpt download gpt2")
 
 # %% [markdown]
-# Without the file we can still measure what it costs to *run* it. The same operations are done with
-# any weights (with ordinary numbers: some processors are slow with NaN or extremely small ones).
-# So we build the full architecture with random weights, 124 million of them, and let it read a
-# prompt of 64 tokens and write eight.
+# Without the file we can still measure what it costs to *run* it: the operations are the same with
+# any ordinary weights. So we build the full model with 124 million random weights. We time how it
+# reads a prompt of 64 tokens, and then each of eight single tokens.
 
 # %%
 import time
@@ -606,7 +607,7 @@ for causal in True, False:
 # Without the mask, only the keys of the first layer stay: each is made from a token and its
 # position, and from nothing else. From the second layer on, the new token changes every key, even
 # the least changed one. So a model in which every position sees all others cannot keep its keys:
-# after the next token all of them would be wrong.
+# after the next token all but those of the first layer would be wrong.
 #
 # (Some models see both ways in one part of the text only, a first part that does not grow. Its keys
 # can be kept. The text of the encoder in lesson 32 is such a part.)
@@ -617,14 +618,15 @@ for causal in True, False:
 # %% [markdown] tags=["deeper"]
 # ## 5. The whole model, both ways
 #
-# `gpt2` with three changes, marked 1 to 3: positions continue where the past ends (`read` is its
+# `gpt2` with three changes, marked 1 to 3: positions continue where the past ends (`first`, by default its
 # length); new keys and values are put behind the past; and the past is returned.
 
 # %%
-def gpt2_cached(p, ids, past=None, heads=NH, restart=False):
-    """ids (B,T) that follow the past -> logits (B,T,V), the past. restart: a trap, see below"""
-    read = past[0][0].shape[2] if past and not restart else 0
-    x = p["wte.weight"][ids] + p["wpe.weight"][read + np.arange(ids.shape[1])]  # 1
+def gpt2_cached(p, ids, past=None, heads=NH, first=None):
+    """ids (B,T) that follow the past -> logits (B,T,V), the past. first: the first id's position"""
+    if first is None:
+        first = past[0][0].shape[2] if past else 0
+    x = p["wte.weight"][ids] + p["wpe.weight"][first + np.arange(ids.shape[1])]  # 1
     new_past, layers = [], sum(name.endswith("ln_1.bias") for name in p)
     for i in range(layers):
         a = layernorm(p, f"h.{i}.ln_1", x)
@@ -670,7 +672,7 @@ for pieces in [1] * CONTEXT, [10, 1, 1, 1, 1, 1, 1], [3, 5, 8], [CONTEXT]:
 # careless check looks at the first new token only, or whether "the text looks fine":
 
 # %%
-restarted = in_pieces([10, 1, 1, 1, 1, 1, 1], restart=True)
+restarted = in_pieces([10, 1, 1, 1, 1, 1, 1], first=0)  # each piece begins at position 0
 of_prompt = np.abs(restarted - logits)[:, :10].max()
 of_rest = np.abs(restarted - logits)[:, 10:].max()
 print(f"positions that restart: error {of_prompt:.0e} in the prompt, {of_rest:.1f} after it")
@@ -933,7 +935,7 @@ assert int.from_bytes(raw[:8], "little") % 8 == 0 and (8 + 14_283) % 4 == 3, "ou
 #    attention step that reads and extends a past. Run it: it judges itself.
 # 2. `exercises/17_find_the_bug.py`: a cache that is right for a prompt and right token by token.
 #    Then a long prompt was read in two pieces. Run it: it judges itself.
-# 3. With a pencil: GPT-2 XL has 48 layers of width 1,600. How large is its past at 1,024 positions?
+# 3. On paper: GPT-2 XL has 48 layers of width 1,600. How large is its past at 1,024 positions?
 #    For how many texts at once is it as large as the 1,557,611,200 parameters? And why did layers
 #    not matter for T / (6 C)?
 

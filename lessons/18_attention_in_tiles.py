@@ -22,8 +22,7 @@
 #
 # The idea is to cut the keys and values into pieces, called *tiles*, and to finish with one tile
 # before the next one comes. The left panel shows the whole table for 12 positions, the right one a
-# tile of four keys: only what is dark blue is in memory. What the causal mask hides is white. So a
-# tile has no rows for the queries before its first key: they do not see it.
+# tile of four keys: only what is dark blue is in memory. What the causal mask hides is white.
 
 # %%
 import math
@@ -42,6 +41,7 @@ for axes, (title, part) in zip(panels, PARTS_SHOWN.items(), strict=True):
     level[:, part] = 0.6 * visible[:, part]
     axes.imshow(level, cmap="Blues", vmin=0, vmax=1)
     axes.set(title=title, xlabel="keys", ylabel="queries")
+    axes.grid(False)
 plot.save(figure, "18_tiles.png")
 MB, HEADS = 1e6, 12 * 12  # 12 layers of 12 heads
 print("GPT-2 small, all layers and heads, for one text:")
@@ -453,11 +453,11 @@ for length in LENGTHS:
 #
 # The library has attention in tiles twice. On a processor (`minigpt/ops/fast/attention.py`) a tile
 # has 64 *queries*, and they meet all their keys at once. So each row is complete, and an ordinary
-# softmax is enough. These are its three steps. At first `e` holds the scores of a tile. `_exp`
-# changes them in place, so afterwards `e` holds their exponentials, and returns the sum z of each
-# row. It subtracts no m, so lse is just log z. (Where a sum is too large or too small for that, the
-# library computes the tile again, with m.) The heads are divided among the processor's threads.
-# `v_g` has the values of one thread's heads:
+# softmax is enough. These are its three steps. At first `e` holds the scores of a tile. `_exp` puts
+# their exponentials in their place, and returns z, the sum of each row. It subtracts no m, so lse
+# is just log z. (Where a sum is too large or too small for that, the library computes the tile
+# again, with m.) `g` are the heads of one processor thread, and `v_g` their values. `rows` are the
+# queries of the tile, and `seen` the keys that they may see:
 #
 #     # minigpt/ops/fast/attention.py
 #     z = _exp(e)
@@ -529,9 +529,9 @@ assert kept["reference"] - kept["fast"] > 0.75 * 8 * 2 * 512 * 512, "the table i
 #    Compute the loss and its gradients with a few columns at a time. Run it.
 # 2. `exercises/18_find_the_bug.py`: attention in tiles that takes any mask. The author's check,
 #    with one tile, was happy.
-# 3. With pencil: the scores of a query fall from key to key, s = 5, 4, 3, 2, … How often is
+# 3. On paper: the scores of a query fall from key to key, s = 5, 4, 3, 2, … How often is
 #    o rescaled by a factor other than 1? And if they rise?
-# 4. With pencil: a query may see nothing in a tile (a mask hides all its keys), and nothing in
+# 4. On paper: a query may see nothing in a tile (a mask hides all its keys), and nothing in
 #    earlier tiles either. What is exp(m - larger) then, with m = -infinity? How does `attention.cu`
 #    avoid it?
 # 5. Try it: measure the peak of section 6 and the time for tiles of 16, 64, 256 and 1,024 keys.

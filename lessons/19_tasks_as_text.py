@@ -156,10 +156,10 @@ assert curves["trained on one mapping"].max() < 0.65, "and examples of another c
 # %% [markdown]
 # **That is in-context learning.** In training, a backward pass and an update moved the weights (as
 # in lesson 16). While the model reads a prompt no weight moves, and still its accuracy rises with
-# the number of examples, nearly as fast as is possible. The controls say what it needs. Trained on
-# *one* mapping, a model stores it in its weights, and does not learn from examples of another. And
-# one layer in place of two stays far below. (With four seeds each, three of four models with two
-# layers found it, and none of four with one: the next deeper part.)
+# the number of examples. With this seed, 0, it rises nearly as fast as is possible; of four seeds,
+# three found it (the next deeper part). The controls say what it needs. Trained on *one* mapping, a
+# model stores it in its weights, and does not learn from examples of another. And one layer in
+# place of two stays far below: none of four found it.
 
 # %% [markdown] tags=["deeper"]
 # ### More controls, and four seeds
@@ -962,7 +962,7 @@ assert tasks_as_text.winograd(knows_nothing, text, masked).measures[1].value == 
 # 1. `exercises/19_tasks_as_text.py`: build the two attentions of section 3 by hand, without any
 #    training; and score the last word of a passage, as LAMBADA does.
 # 2. `exercises/19_find_the_bug.py`: a perplexity per word whose author tried it on one text.
-# 3. With pencil: an answer has c tokens that choose something and cost a nats each; its other
+# 3. On paper: an answer has c tokens that choose something and cost a nats each; its other
 #    tokens cost almost nothing. What are sum and mean for N tokens (section 5)? Which of two
 #    answers with the same c does each prefer?
 # 4. Give the reference model of section 4 solved examples. For instance, after `"The red ball!"

@@ -18,8 +18,8 @@
 # %% [markdown]
 # ## 1. Why: would a faster GPU help?
 #
-# Your model trains slowly. Should you rent a GPU that computes twice as fast? For a small model of
-# this lesson our count says: its step would not become shorter at all.
+# Your model trains slowly. Should you rent a GPU that computes twice as fast? For a small model, our
+# count says, no step becomes shorter.
 #
 # A GPU (graphics processing unit) has thousands of small arithmetic units, called *cores*, and its
 # own memory. Our program runs on the processor (CPU). It gives work to the GPU by **kernel
@@ -27,12 +27,13 @@
 # is to run on which arrays. (CuPy is NumPy for arrays on a GPU. Each of its operations is at least
 # one launch.) Three things take time:
 #
-# - **Launching.** We assume 5 microseconds (µs) for each launch, a round number.
+# - **Launching.** We assume 5 microseconds (µs) for each launch, a round number. (Python's own time
+#   comes on top.)
 # - **Memory.** A kernel reads its arrays from the GPU's memory, and writes its result there.
 # - **Arithmetic.**
 #
 # They go on at the same time: while a kernel runs, the program launches the next one, and cores
-# compute while more numbers come from memory. So the *longest* of the three decides.
+# compute while numbers come. So the *longest* of the three decides.
 #
 # Take `(x * x).sum()`. It needs two launches. `x * x` reads x and writes a new array, and `.sum()`
 # reads that one: 12 bytes for each number of x, and two operations. We compute the three times for
@@ -756,7 +757,8 @@ else:
 # - Launches, memory and arithmetic go on at the same time, and the longest of the three decides. So
 #   a small model waits for launches, and does not gain from a faster GPU.
 # - Operations per byte decide between the other two (the roofline). In our block only products of
-#   matrices are limited by the cores; all else is 1 % of the arithmetic and 60 % of the time.
+#   matrices are limited by the cores; all else is 1 % of the arithmetic and 60 % of the time (by
+#   the reference, before any fusing).
 # - The cure for both is fusing: one kernel in place of several has fewer launches, and its numbers
 #   stay in the cores.
 
@@ -767,10 +769,10 @@ else:
 #    of one token of generation. Run it: it judges you.
 # 2. `exercises/20_find_the_bug.py`: a benchmark that is right on an idle device. On a busy one it
 #    says that a short kernel is a long one. The device has a queue.
-# 3. With pencil: a linear map of N rows from C to 4C moves 4 (N C + 4 C² + 4 N C) bytes (without
+# 3. On paper: a linear map of N rows from C to 4C moves 4 (N C + 4 C² + 4 N C) bytes (without
 #    the bias). From which N on does it stand right of a T4's ridge, for C = 768? What does this
 #    say about one token at a time (lesson 17)?
-# 4. With pencil: a step of nano has the launches that section 3 counts, and 5,161,728 operations
+# 4. On paper: a step of nano has the launches that section 3 counts, and 5,161,728 operations
 #    for each token. From how many tokens in a batch on does a T4's arithmetic take longer?
 
 # %%

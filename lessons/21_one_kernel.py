@@ -13,7 +13,7 @@
 #
 # **The kernels of this project have not yet been run on a GPU.** Here they are *played*: a program,
 # the *player*, runs every thread of a kernel on your processor (it needs Linux, g++ and a copy of
-# the repository). It shows whether a kernel is right. It cannot show how fast it is.
+# the repository). It shows whether the numbers are right, not how fast a kernel is.
 
 # %% [markdown]
 # ## 1. Why: one thread, one number
@@ -675,12 +675,12 @@ assert (np.diff(seconds["product"][1:]) < 0).all(), "and each rung after it is"
 # its bound: a warp waits for memory, and for barriers. `benchmarks/ladder.py` measures all rungs
 # where there is a GPU. How far from such bounds is a real kernel? Boehm (2022, siboehm.com, "How to
 # optimize a CUDA matmul kernel") measured kernels like our first three on an A6000: 8.5, 12.8 and
-# 68.7 % of NVIDIA's library, and 93.7 % after wide loads, tuned sizes and tiles of warps, which our
-# ladder does not have.
+# 68.7 % of NVIDIA's library, and 93.7 % after wide loads, tuned sizes and tiles of warps. (Our rung
+# 4 has wide loads and tiles of warps too. No rung copies the next tile while it uses this one.)
 #
-# What has been checked is that our kernels are right (`tests/test_cuda_ladder.py`) and compile. The
-# player runs one thread after the other. So it finds no race inside a warp, and no write that other
-# threads of a GPU would see too late.
+# What has been checked is that they compile, and that their numbers are right when they are played
+# (`tests/test_cuda_ladder.py`). The player runs one thread after the other. So it finds no race
+# inside a warp, and no write that other threads of a GPU would see too late.
 
 # %% [markdown] tags=["deeper"]
 # ## 8. In the library
@@ -694,7 +694,8 @@ assert (np.diff(seconds["product"][1:]) < 0).all(), "and each rung after it is"
 #     ...
 #     __device__ inline wide warp_sum(wide value) {
 #
-# And this is the middle of its LayerNorm, next to our `by_warp` (`n` is the row):
+# And this is the middle of its LayerNorm, next to our `by_warp`. `n` is the row, and `each` calls
+# a function for the place i of each number that this lane has:
 #
 #     # minigpt/ops/cuda/layernorm.cu
 #     Row<real> row = load(x + n * columns, columns);
@@ -810,12 +811,12 @@ assert 256 * kernels.stripe_of(1_000_000) >= 1_000_000, "256 stripes are enough 
 #    Run the file: it plays your kernel and judges it.
 # 2. `exercises/21_find_the_bug.py`: LayerNorm by 4 lanes. Its author tried it on 8 columns, on 64
 #    and on 768.
-# 3. With pencil: 32 lanes read every second float32 of an array. How many pieces of 32 bytes are
+# 3. On paper: 32 lanes read every second float32 of an array. How many pieces of 32 bytes are
 #    fetched, and what share of the bytes is used? And for 32 neighbours of float64?
-# 4. With pencil: a row of 768 numbers is added up by one thread, or by a warp with shuffles. How
+# 4. On paper: a row of 768 numbers is added up by one thread, or by a warp with shuffles. How
 #    many additions follow one another in each case?
 # 5. Try it: let `warp_sum` start with apart = 8. Which lanes have which sum?
-# 6. With pencil: a block of rung 3 (section 7) computes 128 x 128 numbers of c. How many bytes does
+# 6. On paper: a block of rung 3 (section 7) computes 128 x 128 numbers of c. How many bytes does
 #    it load from memory for each multiply-add? And a block of 32 x 32, as in rung 2?
 
 # %%

@@ -406,8 +406,9 @@ assert np.abs(worse["mixed precision"]).max() < 0.02, "mixed precision: as float
 assert worse["rounded weights"].min() > 0.03, "rounded weights: worse, with each seed"
 
 # %% [markdown]
-# Mixed precision is as good as float32. Rounded weights are worse, but this GPT still learns. Why
-# does it not stop, as the linear map did? Look at the last update: which weights did it move?
+# A rounded copy of the weights is as good as float32. (x and the gradients were not rounded.)
+# Rounded weights are worse, but this GPT still learns. Why does it not stop, as the linear map
+# did? Look at the last update: which weights did it move?
 
 # %%
 _, before, after = gpt_runs["rounded weights"][0]
@@ -678,16 +679,16 @@ assert 8 * 1024 * of_a_token < SMALL < 16 * 1024 * of_a_token, "where the librar
 # `benchmarks/host_cost.py` a stand-in takes the place of the GPU, checks all that it is given, and
 # so is slow itself. That gives no more than an upper bound.) The library is careful: it records a
 # step if each of its parts has fewer than 10 trillion operations. In the table these are the steps
-# of up to 8 texts. If a launch with the Python around it costs at most 27 microseconds, each step
+# of up to 8 texts. If a launch with the Python around it costs at most 54 microseconds, each step
 # of the table that would wait is recorded.
 #
 #     # minigpt/jobs/pretrain/step.py
 #     SMALL = 1e13
 #
 # Where `--accumulate` cuts a step into several parts, one graph holds all of them. (A graph of one
-# part could not be run for the others: each part has dropout keys of its own, and a graph always
-# reads the same addresses.) Where the number of targets changes from batch to batch, no step is
-# recorded. The loss divides by it, and a graph stores numbers as values. A graph keeps its memory
+# part could not be run for the others. Dropout must know which row of the batch is the first of
+# its part, and a graph stores this number as a value.) Where the number of targets changes from
+# batch to batch, no step is recorded: the loss divides by it, a value too. A graph keeps its memory
 # (rule 1). Where there is too little of it, a warning says so, and the kernels are launched one by
 # one.
 #
@@ -790,9 +791,9 @@ print(", and the library's C" if kernel.problem() is None else f"; C: {kernel.pr
 #    right. Then rounded weights learn without master weights. Run the file: it judges you.
 # 2. `exercises/22_find_the_bug.py`: float16 with loss scaling and clipping. It trains, but
 #    much too slowly.
-# 3. With pencil: at which number does a sum of ones end in float16, and in tf32? Check it with
+# 3. On paper: at which number does a sum of ones end in float16, and in tf32? Check it with
 #    `repeat`, with more than 1,000 additions.
-# 4. With pencil: a weight w is stored in bfloat16, and updates are w times some ratio. Below which
+# 4. On paper: a weight w is stored in bfloat16, and updates are w times some ratio. Below which
 #    ratio is an update always rounded away?
 # 5. Try it: give the four trainings of section 6 two hundred steps, and average the last 20 losses.
 #    Which of the two mistakes can you see?

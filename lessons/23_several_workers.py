@@ -878,7 +878,7 @@ assert off(by_library, one_worker) < 1e-12, "two processes compute what one comp
 # 3. In `ring_worker.py`, leave out `._replace(row=rows.start)` and run this lesson. Which
 #    assertion fails? At which step do the losses begin to differ? Why did the workers still agree
 #    with *each other*?
-# 4. With pencil: N workers, N a power of two, add their vectors by **recursive doubling**. In step
+# 4. On paper: N workers, N a power of two, add their vectors by **recursive doubling**. In step
 #    k, worker r and worker r XOR 2^k send each other all they have, and both add. How many steps
 #    are there, and how many numbers does each worker send? If a step takes the time L (latency)
 #    and a number the time w: for which n is this faster than the ring?

@@ -19,12 +19,11 @@
 # ## 1. Why: a word can be decided by what comes after it
 #
 # A GPT reads from left to right. That is what it needs to write a text. But many tasks give us the
-# whole text at once: is this review good or bad? Which person does "she" mean? There, it is a pity
-# to read each word without the words that follow it.
+# whole text at once: is this review good or bad? There, it is a pity to read each word without the
+# words that follow it.
 #
-# How much is lost? We make a world in which we know the answer. Each of its texts has sixteen
-# words. A name, a colour and a thing are drawn by chance and stand in it **twice**; a place is
-# drawn too and stands in it once.
+# How much is lost? We make a world in which we know the answer. Each text has sixteen words. A
+# name, a colour and a thing are drawn by chance and are in it **twice**; a place is in it once.
 
 # %%
 import numpy as np
@@ -67,8 +66,8 @@ for row in texts(3, np.random.default_rng(0)):
 # - The place: from nothing. One guess in eight is right.
 # - All other words are the same in each text.
 #
-# We train a GPT-1 with two blocks of width 64 on this world (lesson 11), for some seconds, and
-# test it on 300 new texts: at each place, how often is its likeliest word the right one?
+# We train a GPT-1 with two blocks of width 64 on this world, and test it on 300 new texts: at each
+# place, how often is its likeliest word the right one?
 
 # %%
 from minigpt import GPT1, GPT1Config, plot
@@ -178,8 +177,8 @@ plot.save(d.figure, "26_input.png")
 
 # %% [markdown]
 # Our small BERT is the class `RoBERTa` of the library: BERT without its parts for pairs of texts.
-# (What else is new in RoBERTa is not used here: other tokens, longer pieces of text, another
-# setting of Adam.)
+# (One of them is a third vector at the input: is this the first text or the second? What else is
+# new in RoBERTa is not used here: other tokens, longer pieces of text, another setting of Adam.)
 
 # %%
 from minigpt.models.family.roberta import RoBERTa, RoBERTaConfig
@@ -216,6 +215,7 @@ seen_by = {"GPT": who_sees_whom(gpt, NEW[:1]), "BERT": who_sees_whom(bert, NEW[:
 sees_figure, panels = plot.plt.subplots(1, 2, figsize=(9, 4.6))
 for panel, (name, moved) in zip(panels, seen_by.items(), strict=True):
     panel.imshow(moved, cmap="Blues", vmin=0, vmax=1.4)
+    panel.grid(False)
     panel.set(title=f"{name}: {moved.sum()} pairs", xlabel="this word is changed",
               ylabel="this state moves")
 plot.save(sees_figure, "26_who_sees_whom.png")
@@ -639,7 +639,7 @@ assert staying[2].max() < min(masks_alone[2].min(), random_alone[2].min()), "a w
 assert random_alone[2].min() > staying[2].max() + 0.2, "random words alone do not"
 
 # %% [markdown]
-# A dot is a seed; the dashed line is a guess among eight places.
+# A dot is one of four seeds; in the middle, the dashed line is a guess among eight places.
 #
 # - **All to `_mask_`.** In the training there is no loss at a word that the model sees. Ours
 #   predicts about one in four of them wrong. (The state may still hold the word: we tested the
@@ -799,6 +799,7 @@ heads_figure, panels = plot.plt.subplots(1, 5, figsize=(12, 3), sharey=True)
 for panel, goal, share in zip(panels, GOALS, looked, strict=True):
     image = panel.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     panel.set(title=goal, xlabel="head", xticks=[0, 5, 10], yticks=range(6))
+    panel.grid(False)
     panel.set_yticklabels(range(1, 7))
 panels[0].set_ylabel("block")
 heads_figure.colorbar(image, ax=panels, label="share")
@@ -865,9 +866,9 @@ assert np.abs(cosines[:2, 2]).max() < 0.1, "the third is like neither"
 #   wrote, with the heads that they have; logits and gradients agree to 1e-9.
 # - **What is left out.** WordPiece: models that are trained here have GPT-1's byte-pair encoding; a
 #   published folder brings its own vocabulary (lesson 35), with [CLS] and [SEP], which are called
-#   `_start_` and `_delimiter_` here. BERT read texts of 128 tokens in nine tenths of its updates
-#   and of 512 in the last (appendix A.2); ours have one length. RoBERTa's full sentences and its
-#   batches of 8,000 are not tried.
+#   `_start_` and `_delimiter_` here (the texts of this lesson have neither). BERT read texts of
+#   128 tokens in nine tenths of its updates and of 512 in the last (appendix A.2); ours have one
+#   length. RoBERTa's full sentences and its batches of 8,000 are not tried.
 
 # %% [markdown]
 # ## 11. To keep

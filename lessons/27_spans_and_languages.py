@@ -631,6 +631,7 @@ for panel, image, title in zip(panels, (attention, loses), (
     panel.set_yticks(range(5), CONTENT)
     panel.set_xlabel("Korean word")
 panels[0].set_ylabel("covered English word")
+look_figure.colorbar(panels[0].images[0], ax=panels)
 plot.save(look_figure, "27_translation.png")
 print(f"the verb: attention up to {attention[1].max():.2f}, lost {loses[1].max():.2f}")
 assert loses[1].max() < 0.1, "no single Korean word is needed for the verb"
@@ -715,8 +716,8 @@ assert (made.ids == by_hand.ids).all() and (made.positions == RESTARTED).all(), 
 #   little text.
 # - **What is left out.** XLM's third aim, a causal model, and its translation models; a vocabulary
 #   that is shared by all languages, and the draw that gives small languages more than their share
-#   (section 3.1). SpanBERT's vocabulary is BERT's WordPiece; what is trained here has GPT-1's
-#   byte-pair encoding.
+#   (section 3.1). SpanBERT's texts stand between [CLS] and [SEP], ours do not. Its vocabulary is
+#   BERT's WordPiece; what is trained here has GPT-1's byte-pair encoding.
 
 # %% [markdown]
 # ## 8. To keep

@@ -84,7 +84,7 @@ plot.save(cost_figure, "28_costs.png")
 #
 # *Cross-layer parameter sharing*: the block is a function f with weights w, and the model computes
 # f(f(f(x))). One matrix and two layers show what this does to the gradient. Each use of w gets a
-# name of its own, `first` and `second`.
+# name of its own, `first` and `second`, and so a gradient of its own.
 
 # %% tags=["hide-input"]
 d = plot.Diagram(9, 4.4, "BERT: a block for each layer. ALBERT: one block, used at each layer")
@@ -734,7 +734,8 @@ for seed in SEEDS:
 #   authors' code, not in the paper.
 # - **Cross-entropy or divergence?** The code uses the divergence of p from q: our loss less the
 #   entropy of q. The gradients are equal.
-# - **Every second layer** is 0, 2, 4 here; the released code takes 0, 2, 4, 7, 9, 11.
+# - **Every second layer** is 0, 2, 4 here; the released code takes 0, 2, 4, 7, 9, 11. A student has
+#   no segments: the teacher's row of segment 0 is added to the student's positions.
 # - **An order task can leak** (exercise 2): if exchanged parts have other lengths, the place of the
 #   separator gives the label away.
 # - **What is left out.** ALBERT's optimiser LAMB (here AdamW), its largest models without dropout,

@@ -248,10 +248,10 @@ logits_moved[:, 3] = moved
 draw_figure, axes = plot.plt.subplots(figsize=(9, 4))
 for chance in (0.25, 0.55, 0.8):
     loss = drawn_loss(logits_moved, np.full(400, chance))
-    axes.plot(moved, loss, drawstyle="steps-mid", label=f"drawn with chance {chance}")
+    axes.plot(moved, loss, drawstyle="steps-mid", label=f"chance number {chance}")
 axes.plot(moved, expected(logits_moved), "k", linewidth=3, label="expected")
 axes.set(xlabel="logit of word 3", ylabel="loss", ylim=(0, 2.7),
-         title="A drawn word: flat, then a jump")
+         title="The loss of a drawn word: flat, with jumps")
 axes.legend(ncols=2, fontsize=11, loc="upper left")
 plot.save(draw_figure, "29_draw.png")
 
@@ -417,8 +417,8 @@ assert worst.error < 1e-7, "the backward pass is right"
 # ### The exam, the training, and a control
 #
 # The exam: 400 new songs, each with **one wrong word of the right kind**: a red kite that is a red
-# boat in one of three lines. In how many songs has the wrong word the highest score of all
-# eighteen? Guessing among names, colours and things would be right in one of nine.
+# boat in one of three lines. The model *finds* the wrong word if it has the highest score of all
+# eighteen. Guessing among names, colours and things would find it in one song of nine.
 
 # %%
 def with_a_wrong_word(n, rng):
@@ -446,7 +446,7 @@ print(f"the fresh model has the highest score there in {finds(fresh):.0%}")
 # We write the training out, so that three parts can be changed:
 #
 # - `judged`: at which words has the discriminator a loss?
-# - `put_back`: at which share of the places is the text's own word put back, whatever was drawn?
+# - `put_back`: in which part of the places is the text's own word put back, whatever was drawn?
 #   (At none, until we say so.)
 # - `rule`: which words have the label 1? Section 7 needs this.
 
@@ -658,13 +658,13 @@ masked = [train_masked(seed) for seed in SEEDS]
 print(f"{len(masked)} masked models, {MORE} updates each")
 
 # %% [markdown]
-# Two exams, one for each kind of training:
+# Two tests, one for each kind of training (neither is the exam of section 6):
 #
 # - **A covered word.** It is predicted by the masked model, and by ELECTRA's generator.
 # - **A wrong word.** The model is not trained further. From its states we find a linear score that
 #   is high for wrong words: a *linear probe*. It is fitted on 25 songs with a known wrong word, by
 #   ridge regression (least squares that keeps the weights small). In the fit, the one wrong word of
-#   a song counts as much as the 17 others. (ELECTRA's own head would be no fair exam: the masked
+#   a song counts as much as the 17 others. (ELECTRA's own head would be no fair test: the masked
 #   model has no such head.)
 
 # %%
@@ -713,10 +713,11 @@ assert of_all[:, 1].mean() > of_masked[:, 1].mean() + 0.1, "and ELECTRA at its o
 assert of_covered[:, 1].max() < 0.3, "in the collapsed one there is little in the states"
 
 # %% [markdown]
-# Each is better at what it was trained for. (With two seeds, and after few updates.) So **is
-# ELECTRA better at equal operations?** The paper fine-tunes both on other tasks, GLUE and SQuAD,
-# and there it is (figure 1): it reaches XLNet and RoBERTa with less than a quarter of their
-# operations. **Here that is not shown**: the songs have no third task that would be fair to both.
+# Each is better at what it was trained for. (With two seeds, and after few updates: the masked
+# model is nearly done with its task, and ELECTRA is not.) So **is ELECTRA better at equal
+# operations?** The paper fine-tunes both on other tasks, GLUE and SQuAD, and there it is (figure
+# 1): it reaches XLNet and RoBERTa with less than a quarter of their operations. **Here that is not
+# shown**: the songs have no third task that would be fair to both.
 #
 # And one answer of ELECTRA says little. For a reader who knows the kinds and nothing else, a
 # covered name, colour or thing is one of eight. Its *entropy*, the mean of minus the base-2
@@ -780,7 +781,7 @@ assert abs(of_words + 50 * decision - in_library) < 1e-4, "the same loss"
 #   that alone ("Replace MLM") reached 82.4. So most of the gain came from the loss at every word,
 #   and less from the decision. Exercise 1 is its backward pass.
 # - **What is left out.** WordPiece, which published files bring (lesson 35), and two texts in a
-#   row, each with its segment, as the released code packs them: ours reads one. The
+#   row, with [CLS], [SEP] and segments, as the released code packs them: ours reads one. The
 #   generator that is trained by reinforcement (section 4) is not tried.
 
 # %% [markdown]

@@ -468,9 +468,8 @@ class AttentionByDistance(Attention):
     """An attention, and the numbers of the distances, times a factor."""
 
     def __init__(self, attention, factor=1):
-        # all that the given attention has, its weights above all, is ours now
-        self.__dict__.update(vars(attention))
-        dtype = attention.c_attn.weight.data.dtype
+        self.c_attn, self.c_proj, self.config = attention.c_attn, attention.c_proj, attention.config
+        dtype = self.c_attn.weight.data.dtype
         self.distances, self.factor = new_numbers(dtype), factor
 
     def forward(self, x, past=None, key=None, grad=True, mask=None):
@@ -611,6 +610,7 @@ for block, panel in enumerate(panels):
                          extent=(-12.5, 12.5, 3.5, -0.5))
     panel.set(title=f"block {block}", xlabel="key minus query", xticks=[-10, -5, 0, 5, 10],
               yticks=range(4))
+    panel.grid(False)
 panels[0].set_ylabel("head")
 head_figure.colorbar(image, ax=panels, label="added to the score")
 plot.save(head_figure, "30_heads.png")
@@ -674,7 +674,8 @@ assert np.allclose(in_library, put(some, delta, np.zeros((4, 4)))), "and adds th
 # - **What is left out.** Fine-tuning with small disturbances of the embeddings (SiFT). Version 3 is
 #   trained with replaced tokens (lesson 29), and its tables get gradients from one of the two
 #   losses alone: published files of versions 1 to 3 open here, but this training is not built, nor
-#   the convolution of the largest version 2. The decoder of section 6 is in no experiment.
+#   the convolution of the largest version 2. The decoder of section 6 is nowhere tested alone: the
+#   model of section 5 has none, that of lesson 34 has it.
 
 # %% [markdown]
 # ## 9. To keep

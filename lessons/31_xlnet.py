@@ -7,7 +7,7 @@
 # pass of both. And you will leave the second stream out, and reach a loss of 0.001 with a model
 # that only copies.
 #
-# Reading: 25 minutes for the core, 50 minutes for all of it. Running: 20 to 60 seconds. Before it:
+# Reading: 25 minutes for the core, 55 minutes for all of it. Running: 20 to 60 seconds. Before it:
 # lessons 03, 26 and 30.
 #
 # Papers: Yang, Dai, Yang, Carbonell, Salakhutdinov and Le 2019 (XLNet, arXiv 1906.08237), sections
@@ -223,6 +223,7 @@ for panel, (title, mask) in zip(panels, shown.items(), strict=True):
     panel.set(title=title, xlabel="is seen (blue)", xticks=range(4), yticks=range(4))
     panel.grid(False)
 panels[0].set_ylabel("sees")
+panels[1].text(1.5, 2, "comes first: sees nothing", ha="center", va="center", fontsize=11)
 plot.save(mask_figure, "31_masks.png")
 print("rank of the words at the places 0 to 3:", rank)
 left_to_right, _ = both_masks(np.arange(4))
@@ -294,7 +295,9 @@ plot.save(d.figure, "31_two_streams.png")
 # %% [markdown] tags=["deeper"]
 # ### Line by line
 #
-# One head, four words, width 3. `attend` is the attention of lesson 03 with a mask.
+# One head, four words, width 3. `attend` is the attention of lesson 03 with a mask. (The library's
+# blocks also have distances, residuals and an MLP. Here the rows of g are equal, so only the mask
+# makes their outputs differ.)
 
 # %%
 from minigpt import ops
@@ -386,7 +389,7 @@ assert not stream_values.query[2].any() and not dg_by_hand[2].any(), "nothing se
 # Section 3 had an order of all words. In practice only the last words of the order are predicted
 # (the paper: about one in six). They see the longest context. To predict all words in all orders is
 # harder, and the paper found that it converges slowly (section 2.3). And where nothing is
-# predicted, the order does not matter. So all other words get rank 0: they are given at once, and
+# predicted, nothing must be hidden. So all other words get rank 0: they are given at once, and
 # see each other.
 
 # %%
@@ -507,7 +510,7 @@ assert np.trace(xlnet_pairs) > 0.8 > 0.3 > np.trace(masked_pairs), "pairs that b
 # and longer training, came close to XLNet or passed it within weeks. We do not claim that XLNet is
 # better than BERT.
 #
-# It also costs more (how much, we have not measured): in training each block computes two streams.
+# It also costs more (how much, lesson 34 counts): in training each block computes two streams.
 # The number of parameters does not show that, for the streams share their weights. The next cell
 # prints these numbers. It also counts what the library's batches let a predicted word see.
 

@@ -129,11 +129,13 @@ masks_figure, panels = plot.plt.subplots(
 for panel, (name, title) in zip(panels, SHOWN.items(), strict=True):
     panel.imshow(seen[name], cmap="Blues", vmin=0, vmax=1.4)
     panel.set_title(title, fontsize=12)
-    panel.set(xticks=[], yticks=[])
+    panel.set(xticks=[0, T - 1], yticks=[0, T - 1])
     panel.grid(False)
 panels[0].set_ylabel("this state moves")
 panels[0].set_xlabel("this word changes")
+panels[4].set_xlabel("order: " + " ".join(map(str, DRAWN)), fontsize=11)
 panels[-1].axvline(T - 0.5, color="black")
+panels[-1].set_xticks([0, T - 1, T, 2 * T - 1], [0, T - 1, 0, T - 1])
 panels[-1].set_xlabel("source | written text")
 plot.save(masks_figure, "34_masks.png")
 
@@ -157,9 +159,10 @@ print("three patterns, and what is made of them: all, the left, and a drawn orde
 # %% [markdown] tags=["deeper"]
 # ## 2. The five questions
 #
-# Three short forms. "Table is head": one array is the token table and the head (ELMo's two
-# directions share both). "The covered": the words that are covered are predicted. "Left, and the
-# source": the written text sees its own left side, and all of the source.
+# Five short forms. "Table is head": one array is the token table and the head (ELMo's two
+# directions share both). "One table": one array for source, written text and head. "Input tables":
+# those of tokens and places, for both networks. "The covered": the words that are covered are
+# predicted. "Left, and the source": the written text sees its own left side, and all of the source.
 #
 # | model | who sees whom | what is covered | what is predicted | what is shared | position |
 # |---|---|---|---|---|---|
@@ -171,12 +174,12 @@ print("three patterns, and what is made of them: all, the left, and a drawn orde
 # | XLM | all | words of two languages | the covered | all languages | table |
 # | ALBERT | all | short stretches | the covered; order of two texts | **one block** | table |
 # | DistilBERT | all | words | the covered, and a teacher's answers | table is head | table |
-# | ELECTRA | all | words, filled in again | **is it the text's own word?** | both tables | table |
+# | ELECTRA | all | words, filled in again | **is it the text's own word?** | input tables | table |
 # | DeBERTa | all | words | the covered | table of distances | **distance**, then table |
 # | XLNet | a drawn order | nothing | the last words of the order | both streams | distance |
-# | MASS | left, and the source | a fragment | the covered | table of both sides is head | table |
-# | BART | left, and the source | spans, any length | **the whole text** | as MASS | table |
-# | T5 | left, and the source | spans, each one mark | the covered | as MASS | **distance** |
+# | MASS | left, and the source | a fragment | the covered | one table | table |
+# | BART | left, and the source | spans, any length | **the whole text** | one table | table |
+# | T5 | left, and the source | spans, each one mark | the covered | one table | **distance** |
 #
 # Two columns can be checked in the code. Does a model have a table of positions? Is a matrix used
 # more than once?

@@ -976,7 +976,7 @@ assert n_tokens < min(totals.values()), "the rule is the cause: without it, thes
 # 1. `exercises/35_cuts.py`: the backward sums with logarithms, how likely a cut is at each place,
 #    and the *second* best way. The file judges itself: run it.
 # 2. `exercises/35_find_the_bug.py`: an EM whose likelihood rises at every step, and rises too far.
-# 3. With a pencil: all pieces have the same probability p, below 1. Which ways are the likeliest?
+# 3. On paper: all pieces have the same probability p, below 1. Which ways are the likeliest?
 #    Does the longest match always find one of them? Try the word `abcde` with the pieces `a`, `b`,
 #    `c`, `d`, `e`, `ab`, `abc` and `cde`. If p = 0.1 for all but `abc`: how likely must `abc` be,
 #    so that `abc | d | e` is the best way?

@@ -287,6 +287,7 @@ for panel, values, title in zip(panels, (EFFECTS, BERLIN), (
         "taken away: -log p of Paris grows by", "exchanged: p of Berlin"), strict=True):
     image = panel.imshow(values, cmap="Blues", vmin=0, aspect="auto", extent=(-0.5, 8.5, 30.5, 0.5))
     panel.set(title=title, xlabel="head")
+    panel.grid(False)
     exchange_figure.colorbar(image, ax=panel)
 panels[0].set_ylabel("block")
 plot.save(exchange_figure, "37_heads.png")

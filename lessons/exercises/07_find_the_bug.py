@@ -1,7 +1,7 @@
 """Exercise 07: find the bug. GPT-1's block, n = LN1(x + Attn(x)), out = LN2(n + MLP(n)).
 
 The forward is right. The backward has one wrong word. Models with it train, and the gradients of all 12 parameters
-are right! Say first, with pencil, which gradient can be wrong then; mend it; run this file again. (Section 4.)
+are right! Say first, on paper, which gradient can be wrong then; mend it; run this file again. (Section 4.)
 
 Judge it:  python lessons/exercises/07_find_the_bug.py
 """

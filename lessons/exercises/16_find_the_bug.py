@@ -2,7 +2,7 @@
 
 The forward is right. The backward has one wrong word. "The stream is never touched", its author said, and wrote it so.
 Models with it train: in a fresh block of width 32, one of twelve, drawn from N(0, 0.02^2), no gradient is off by much
-more than a percent. Say with pencil which of the 13 can be wrong; mend it; run this file again. (Lesson 16, sections 3
+more than a percent. Say on paper which of the 13 can be wrong; mend it; run this file again. (Lesson 16, sections 3
 and 5.)
 
 Judge it:  python lessons/exercises/16_find_the_bug.py

@@ -6,7 +6,7 @@ of 8, of 64 and of 768: right to the last digit. For 7 columns it is wrong. Mend
 
     minigpt check lessons/exercises/21_find_the_bug.py
 
-With pencil: by what factor is the variance off, for a row of 7 whose mean is 100 and whose deviations are about 1? Why
+On paper: by what factor is the variance off, for a row of 7 whose mean is 100 and whose deviations are about 1? Why
 is it not seen where the mean is near 0? Which words of the library's
 kernel take the place of your line?
 """

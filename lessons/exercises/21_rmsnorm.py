@@ -4,7 +4,7 @@ RMSNorm (Zhang and Sennrich 2019, arXiv 1910.07467, equation 4) is LayerNorm wit
 
     r = 1 / sqrt(mean(x^2) + eps),   out = g x r
 
-With d = dout g, its gradient is dx = r (d - x r^2 mean(d x)). (With pencil: derive it, as in lesson 06, section 4.)
+With d = dout g, its gradient is dx = r (d - x r^2 mean(d x)). (On paper: derive it, as in lesson 06, section 4.)
 
 Write both as kernels in C, with a warp of 32 lanes for each row. Blocks have 32 x 4 threads: threadIdx.x is the lane,
 threadIdx.y the warp of the block. warp_sum is given. Replace the two lines marked "your turn", each by a few lines. Run

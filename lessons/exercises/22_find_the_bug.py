@@ -6,7 +6,7 @@ clipping the same code learns well, and the gradients of this model are never lo
 
     python lessons/exercises/22_find_the_bug.py
 
-With pencil: how much too short were the updates at first? Does the factor stay the same during the training?
+On paper: how much too short were the updates at first? Does the factor stay the same during the training?
 """
 
 import numpy as np
