@@ -618,8 +618,8 @@ for causal in True, False:
 # %% [markdown] tags=["deeper"]
 # ## 5. The whole model, both ways
 #
-# `gpt2` with three changes, marked 1 to 3: positions continue where the past ends (`first`, by default its
-# length); new keys and values are put behind the past; and the past is returned.
+# `gpt2` with three changes, marked 1 to 3: positions continue where the past ends (`first`, by
+# default its length); new keys and values are put behind the past; and the past is returned.
 
 # %%
 def gpt2_cached(p, ids, past=None, heads=NH, first=None):

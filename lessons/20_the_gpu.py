@@ -18,13 +18,13 @@
 # %% [markdown]
 # ## 1. Why: would a faster GPU help?
 #
-# Your model trains slowly. Should you rent a GPU that computes twice as fast? For a small model, our
-# count says, no step becomes shorter.
+# Your model trains slowly. Should you rent a GPU that computes twice as fast? For a small model, by
+# our count, no step becomes shorter.
 #
 # A GPU (graphics processing unit) has thousands of small arithmetic units, called *cores*, and its
 # own memory. Our program runs on the processor (CPU). It gives work to the GPU by **kernel
 # launches**. A *kernel* is a small program that many cores run at once; a launch says which kernel
-# is to run on which arrays. (CuPy is NumPy for arrays on a GPU. Each of its operations is at least
+# runs on which arrays. (CuPy is NumPy for arrays on a GPU. Each of its operations is at least
 # one launch.) Three things take time:
 #
 # - **Launching.** We assume 5 microseconds (µs) for each launch, a round number. (Python's own time
