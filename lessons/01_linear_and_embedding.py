@@ -586,7 +586,8 @@ def gap(vectors):
     return along(vectors)[vowels].min() - along(vectors)[consonants].max()
 
 
-print("in this order:", "".join(LETTERS[i] for i in along(letters).argsort()).replace(" ", "_"))
+order = "".join(LETTERS[i] for i in along(letters).argsort()).replace(" ", "_")
+print("in the direction from consonants to vowels:", order)
 print(f"gap between consonants and vowels: {gap(letters):.2f}; control {gap(control):.2f}")
 assert gap(letters) > 0 > gap(control), "the text in order parts them, the control does not"
 

@@ -103,9 +103,9 @@ assert round(512 * math.log10(V1)) == 2359, "and 10^-2359 for 512 tokens"
 # %% [markdown] tags=["deeper"]
 # ### Why the logarithm: two demands
 #
-# **The first demand:** f(pq) = f(p) + f(q). Among smooth functions, only multiples of the logarithm
-# meet it. The derivative by q, at q = 1, is p f'(p) on the left and f'(1) on the right. So
-# f'(p) = f'(1) / p, and f is f'(1) times the logarithm.
+# **The first demand.** A score f should turn products into sums: f(pq) = f(p) + f(q). Among smooth
+# functions, only multiples of the logarithm meet this. The derivative by q, at q = 1, is p f'(p) on
+# the left and f'(1) on the right. So f'(p) = f'(1) / p, and f is f'(1) times the logarithm.
 #
 # **A second demand.** A score should be best when the model states the true probabilities. The
 # logarithm meets this demand. (It is not the only score that does.) Suppose that the next letter

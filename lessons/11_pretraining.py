@@ -607,7 +607,6 @@ for condition, each in names_at.items():
           + f"{mean_at[condition]:8.0f} {np.mean(list(toys_at[condition].values())):13.0f}")
 apart, free_at = names_at["held at 0"], names_at["free"]
 assert all(apart[seed] < free_at[seed] for seed in apart), "held apart, they are learnt earlier"
-
 assert min(apart.values()) > 2 * max(toys_at["held at 0"].values()), "but later than the toys"
 
 # %% tags=["hide-input"]
@@ -651,10 +650,10 @@ assert all(abs(with_names[seed] - free_at[seed]) <= 50 for seed in SEEDS), "pron
 #   only a sign.
 # - **How sure is that?** The control is a warning. When the vectors of two animals were turned, the
 #   names came 150 and 200 updates later with two seeds, and 50 earlier with one. So turning alone
-#   moves this number. Then the 50 updates of seed 0 prove nothing. Nor does it that the names come
-#   later at 0.95: by 150 on average, in the control by 100. But the 250 updates of the two other
-#   seeds are more than the control has moved. And of the three cosines that were held, the larger
-#   one always has the larger mean. That is evidence, but three seeds are few.
+#   moves this number. Then the 50 updates of seed 0 prove nothing, and neither does the delay at
+#   0.95: it is 150 on average, and 100 in the control. But the 250 updates of the two other seeds
+#   are more than the control has moved. And of the three cosines that were held, the larger one
+#   always has the larger mean. That is evidence, but three seeds are few.
 # - **Held apart, they are still not learnt early.** With vectors at a right angle the names take
 #   300 to 500 updates, and the toys at most 100. Of the delay 86, 44 and 64 % remain. So a large
 #   part seems to have another cause, which our runs do not show. (Two guesses: the heads that find

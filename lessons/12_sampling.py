@@ -516,6 +516,7 @@ print(f"unseen stories:          T {BEST:.2f} +- {error_new:.2f}, loss {loss_new
 print(f"stories of the training: T {BEST_KNOWN:.2f} +- {error_known:.2f}, loss {loss_known:.2f}")
 assert 0.85 < min(BEST, BEST_KNOWN) and max(BEST, BEST_KNOWN) < 1.05, "both are nearly 1"
 assert BEST_KNOWN + 2 * error_known < 1, "of its own stories it is a little too unsure"
+assert BEST - BEST_KNOWN < 2 * np.hypot(error_new, error_known), "the difference may be chance"
 assert loss_known > loss_new - 0.03, "the stories of the training are no easier"
 
 # %% [markdown]

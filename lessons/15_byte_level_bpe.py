@@ -563,9 +563,9 @@ assert built_on > len(across) / 2, "later merges are built on them"
 
 # %% [markdown]
 # BPE does not know what a character is. It counts pairs. An example: 었 is the bytes ec 97 88. Its
-# last byte, 88, and the whole syllable 다 were a most frequent pair, so they were joined. A later
-# merge joins ec 97 with this token, and 었다 is whole. And a model that writes tokens one by one may
-# stop in the middle of a character.
+# last byte, 88, and the whole syllable 다 were once the most frequent pair, so they were joined. A
+# later merge joins ec 97 with this token, and 었다 is whole. And a model that writes tokens one by
+# one may stop in the middle of a character.
 
 # %% [markdown] tags=["deeper"]
 # ## 5. Check, and the trap

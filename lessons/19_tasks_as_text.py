@@ -156,10 +156,10 @@ assert curves["trained on one mapping"].max() < 0.65, "and examples of another c
 # %% [markdown]
 # **That is in-context learning.** In training, a backward pass and an update moved the weights (as
 # in lesson 16). While the model reads a prompt no weight moves, and still its accuracy rises with
-# the number of examples. With this seed, 0, it rises nearly as fast as is possible; of four seeds,
-# three found it (the next deeper part). The controls say what it needs. Trained on *one* mapping, a
-# model stores it in its weights, and does not learn from examples of another. And one layer in
-# place of two stays far below: none of four found it.
+# the number of examples. With this seed, 0, it rises nearly as fast as is possible. Of four models,
+# three learnt to do this (the next deeper part). The controls say what it needs. Trained on *one*
+# mapping, a model stores it in its weights, and does not learn from examples of another. And all
+# four models with one layer in place of two stay far below.
 
 # %% [markdown] tags=["deeper"]
 # ### More controls, and four seeds

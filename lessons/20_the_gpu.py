@@ -18,14 +18,14 @@
 # %% [markdown]
 # ## 1. Why: would a faster GPU help?
 #
-# Your model trains slowly. Should you rent a GPU that computes twice as fast? For a small model, by
-# our count, no step becomes shorter.
+# Your model trains slowly. Should you rent a GPU that computes twice as fast? By our count, a step
+# of a small model would be no shorter.
 #
 # A GPU (graphics processing unit) has thousands of small arithmetic units, called *cores*, and its
 # own memory. Our program runs on the processor (CPU). It gives work to the GPU by **kernel
-# launches**. A *kernel* is a small program that many cores run at once; a launch says which kernel
-# runs on which arrays. (CuPy is NumPy for arrays on a GPU. Each of its operations is at least
-# one launch.) Three things take time:
+# launches**. A *kernel* is a small program that many cores run at once; a launch says on which
+# arrays. (CuPy is NumPy for arrays on a GPU. Each of its operations is at least one launch.) Three
+# things take time:
 #
 # - **Launching.** We assume 5 microseconds (µs) for each launch, a round number. (Python's own time
 #   comes on top.)
@@ -33,7 +33,7 @@
 # - **Arithmetic.**
 #
 # They go on at the same time: while a kernel runs, the program launches the next one, and cores
-# compute while numbers come. So the *longest* of the three decides.
+# compute while numbers come from memory. So the *longest* of the three decides.
 #
 # Take `(x * x).sum()`. It needs two launches. `x * x` reads x and writes a new array, and `.sum()`
 # reads that one: 12 bytes for each number of x, and two operations. We compute the three times for

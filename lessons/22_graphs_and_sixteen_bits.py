@@ -406,9 +406,9 @@ assert np.abs(worse["mixed precision"]).max() < 0.02, "mixed precision: as float
 assert worse["rounded weights"].min() > 0.03, "rounded weights: worse, with each seed"
 
 # %% [markdown]
-# A rounded copy of the weights is as good as float32. (x and the gradients were not rounded.)
-# Rounded weights are worse, but this GPT still learns. Why does it not stop, as the linear map
-# did? Look at the last update: which weights did it move?
+# Mixed precision with a rounded copy of the weights alone (x and the gradients were not rounded) is
+# as good as float32. Rounded weights are worse, but this GPT still learns. Why does it not stop, as
+# the linear map did? Look at the last update: which weights did it move?
 
 # %%
 _, before, after = gpt_runs["rounded weights"][0]

@@ -23,7 +23,7 @@
 # words that follow it.
 #
 # How much is lost? We make a world in which we know the answer. Each text has sixteen words. A
-# name, a colour and a thing are drawn by chance and are in it **twice**; a place is in it once.
+# name, a colour and a thing are drawn by chance and are in it **twice**; a drawn place, once.
 
 # %%
 import numpy as np

@@ -702,12 +702,12 @@ print(f"an untrained model: probe {probe(fresh_one):.0%}, filled in {fills(fresh
 # %%
 sitting = {"masked model": masked, "ELECTRA": [runs["every word", seed][0] for seed in SEEDS],
            "ELECTRA 15 %": [runs["covered words only", seed][0] for seed in SEEDS]}
-exams = {name: np.array([(fills(model), probe(model)) for model in models])
-         for name, models in sitting.items()}
-for name, found in exams.items():
+tested = {name: np.array([(fills(model), probe(model)) for model in models])
+          for name, models in sitting.items()}
+for name, found in tested.items():
     print(f"{name:14} covered words filled in {found[:, 0].round(2)}, "
           f"wrong words found by a probe {found[:, 1].round(2)}")
-of_masked, of_all, of_covered = exams.values()
+of_masked, of_all, of_covered = tested.values()
 assert of_masked[:, 0].min() > 0.9 > of_all[:, 0].max(), "the masked model is better at its task"
 assert of_all[:, 1].mean() > of_masked[:, 1].mean() + 0.1, "and ELECTRA at its own"
 assert of_covered[:, 1].max() < 0.3, "in the collapsed one there is little in the states"

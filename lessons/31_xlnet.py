@@ -389,7 +389,7 @@ assert not stream_values.query[2].any() and not dg_by_hand[2].any(), "nothing se
 # Section 3 had an order of all words. In practice only the last words of the order are predicted
 # (the paper: about one in six). They see the longest context. To predict all words in all orders is
 # harder, and the paper found that it converges slowly (section 2.3). And where nothing is
-# predicted, nothing must be hidden. So all other words get rank 0: they are given at once, and
+# predicted, nothing needs to be hidden. So all other words get rank 0: they are given at once, and
 # see each other.
 
 # %%

@@ -743,8 +743,7 @@ for seed in SEEDS:
 #
 # Do not read it as "T5 is worse". We gave its builder a body with tables of positions, and a few
 # seconds. T5's own body has distances (lesson 30), and each comparison of the paper read about 34
-# billion tokens (section 3.1.2). With its own body the place may be no difficulty at all:
-# exercise 4.
+# billion tokens (section 3.1.2). Does its own body learn this task sooner? That is exercise 4.
 
 # %% [markdown] tags=["deeper"]
 # ## 9. Paper and code
@@ -786,8 +785,8 @@ for seed in SEEDS:
 # 3. In a GPT the target begins where the source ends: at place 5, or at place 10. Give the GPT of
 #    two blocks `positions` with which its target always begins at place 20 (`n_positions` is 40
 #    for that). Is this the cause of section 4? Use four seeds or more.
-# 4. Train T5's own body with T5's builder for 540 updates, and our body with the same builder. Does
-#    the place still matter to a body that has distances? Which of the two learns sooner?
+# 4. Train T5's own body with T5's builder for 540 updates, and our body with the same builder. Is
+#    the task easy for a body that has distances? Which of the two learns sooner?
 
 # %%
 print("lesson 32: every check is happy")

@@ -762,7 +762,6 @@ reward_figure, panels = plot.plt.subplots(1, 2, figsize=(12, 4.4))
 for number, name in enumerate(("the judge itself", "beta 0", "beta 1")):
     for seed, dash in zip(SEEDS, ("-", "--", ":"), strict=True):
         smooth = [np.convolve(column, np.ones(5) / 5, "valid") for column in runs[name, seed].T]
-
         if "beta" in name:
             panels[0].plot(smooth[0], f"C{number}{dash}")
         panels[1].plot(smooth[1], f"C{number}{dash}", label=None if seed else name)
@@ -899,7 +898,7 @@ for name, row in reference.recorded("preferences.json")["rows"].items():
 #   tax, the loss on pre-training text is added to the reinforcement (PPO-ptx): exercise 3.
 # - **What is left out.** Bands, and learning from the prompt: lesson 38. PPO has a learned value
 #   function, a penalty at each token, and several bounded updates from one batch. InstructGPT also
-#   shifts the reward, so that its mean for written answers is 0.
+#   shifts the reward: its mean is 0 for the answers that people wrote.
 #
 # | claim of the papers | here |
 # |---|---|
