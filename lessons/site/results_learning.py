@@ -108,7 +108,8 @@ def _means(rows: dict) -> dict[str, Point]:
 
 
 def _family_sentence(rows: dict) -> str:
-    (best, first), *others = _means(rows).items()
+    of_one_budget = {name: point for name, point in _means(rows).items() if "times the operations" not in name}
+    (best, first), *others = of_one_budget.items()
     near = [model for model, point in others if point.high is not None and point.high >= first.low]
     seeds = f"by seed {first.low:.1f} to {first.high:.1f}"
     overlap = f"The ranges of {', '.join(near) or 'no others'} overlap with it"
