@@ -1,7 +1,7 @@
 """The map of the family: every model learns with as many operations, and then does the same six tasks (lesson 34).
 
-    python benchmarks/family.py           # about six hours on one core; goes on where it was stopped
-    python benchmarks/family.py --quick   # a few updates of one model, no file
+    python benchmarks/family.py           # about five hours on one core; goes on where it was stopped
+    python benchmarks/family.py --quick   # a few updates of a teacher and its student, one task, no file
     python benchmarks/family.py --show    # the table of what is recorded
 
 Equal is the number of operations of pre-training: what GPT-1 needs for 1,200 updates of 768 tokens. The multiplications
@@ -13,10 +13,10 @@ frequencies of its tokens for most of such a training. BERT began with short tex
 
 Then each model is fine-tuned for six tasks, with the recipe of lesson 13, and each once more with fresh weights. The
 score on validation examples is recorded after each epoch: where it still rises at the end, a row says little about its
-model. No row has the loss of a language model beside that of the task. A seed draws the weights, the text and the
-labelled examples; all models of a seed share them. The student's teacher is a RoBERTa of four blocks of the same seed,
-whose training is not counted: it has five times the operations, since with as many as the others it has hardly begun
-(14 % of covered words, seed 0).
+model. No row has the loss of a language model beside that of the task. A seed draws the weights, the
+windows of the text and the labelled examples; all models of a seed share the last two. The student's teacher is a
+RoBERTa of four blocks of the same seed. Its training, and its forward pass in each update of the student, are not
+counted. It has five times the operations, since with as many as the others it has hardly begun.
 
 A task puts a start token before a text and a delimiter behind it. All encoders meet these in their pre-training, the
 GPTs and ELMo do not. An older record, of encoders that met them in the tasks alone, is measured again.
@@ -25,9 +25,9 @@ What was recorded with a shorter fine-tuning has no curve of validation scores, 
 
 After so few operations ALBERT, SpanBERT and ELECTRA's generator have hardly begun to learn. So these, and two others
 for comparison, are pre-trained once more with five times as many: what then changes was a matter of the budget.
-ELECTRA, MASS and T5 are no better at the tasks than their own fresh weights, and so do these too after five times as
-many; and RoBERTa, since DistilBERT's teacher had as many. All such rows, and the fresh weights of models whose paper
-claims nothing about them, have two seeds.
+ELECTRA, MASS and T5 are no better at the tasks than their own fresh weights. So they do the tasks once more after five
+times as many operations, and so does RoBERTa, since DistilBERT's teacher had as many. All these rows, but not the
+teacher's, have two seeds. So have fresh weights, but for GPT-1's and RoBERTa's, about which there are claims.
 
 Rows are written to a copy of the record, in `results/unfinished/`, without what an older recipe measured. It takes the
 record's place when all rows are there: a map of two recipes would be none.
@@ -73,10 +73,10 @@ TOKENIZER = VocabularyOptions(kind="gpt1", data=STORIES, vocab=800, out=str(FOLD
 SHORT, LONG = 32, 64  # tokens of a window
 LONG_SHARE = 0.7  # of the operations
 TOKENS, UPDATES = 768, 1200  # of an update; of GPT-1's training
-LONGER = 5  # times the operations, for the models that have hardly begun
+LONGER = 5  # times the operations, for the teacher and the longer trainings
 RATE, WARMUP, CLIP = 2e-3, 0.125, 1.0
 SEEDS, MOST_SEEDS = 4, 10
-FEW_SEEDS = 2  # of controls
+FEW_SEEDS = 2  # of most controls, and of the longer trainings
 RECORD = machine.RESULTS / f"{NAME}.json"
 UNFINISHED = machine.RESULTS / "unfinished"  # of the copy of the record that is written while it is measured
 COPY = UNFINISHED / RECORD.name
@@ -122,7 +122,7 @@ class Row(NamedTuple):
         return self._replace(fresh=False, frozen=False)
 
     def has_seed(self, seed: int) -> bool:
-        """Is this seed measured? Of a control whose differences no claim is about, the first ones are."""
+        """Is this seed measured? Of longer trainings, and of controls that no claim is about, only the first are."""
         is_control = self.fresh and self.model not in ("gpt1", "roberta")
         is_longer = self.times > 1 and self != TEACHER
         return seed < FEW_SEEDS or not (is_control or is_longer)
@@ -284,9 +284,9 @@ class Curve(finetune.Tuning):
 
 
 def points(row: Row, seed: int, task_name: str, epochs: int = EPOCHS) -> dict:
-    """Fine-tune for one task -> 100 times its score on test examples, at the epoch that was best on others; the curve
+    """Fine-tune for one task -> its points on test examples, and the curve of its validation scores.
 
-    of validation scores, one for each epoch.
+    Points are 100 times a score, here at the epoch with the best validation score. The curve has one for each epoch.
     """
     body, plain = models.open_both(folder_of(row, seed))
     text = plain.with_special(SPECIAL)

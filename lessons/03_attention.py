@@ -872,9 +872,9 @@ for t in (128, 256, 512):
 #   if it is given a `rate` and a `key` (lesson 07).
 # - **The mask.** It is a *causal* mask. "Masked" language models (BERT) are another thing: they
 #   cover words of the text (lesson 26).
-# - **A hidden score.** The paper makes it minus infinity (section 3.2.3). OpenAI's GPT-1 code makes
-#   of a score s `s b - 1e9 (1 - b)`, with b = 0 where it is hidden and 1 elsewhere; Hugging Face's
-#   port has 1e4 in place of 1e9. For scores of ordinary size softmax gives the same.
+# - **A hidden score.** The paper makes it minus infinity (section 3.2.3). OpenAI's GPT-1 code
+#   replaces a score s by `s b - 1e9 (1 - b)`; b = 0 where it is hidden, and 1 elsewhere. Hugging
+#   Face's port has 1e4 in place of 1e9. For scores of ordinary size softmax gives the same.
 # - **A row that may see nothing.** With -1e9 all its scores are equal, and it looks evenly at all
 #   forbidden positions. In our library it receives 0.
 

@@ -181,8 +181,8 @@ for name, questions in TWO.items():
 #   as good English.
 # - *Sentiment*: write `very` after the text, and see which of two words is likelier next. (Ours:
 #   `She was very`, then `happy` or `sad`.)
-# - *Ends of stories*, as above. The mean has a fault of its own. Were the food *honey*, it would be
-#   three tokens, `h`, `one` and `y`. The last two are nearly sure, and would raise the mean.
+# - *Ends of stories*, as above. The mean has a fault of its own. If the food were *honey*, it would
+#   be three tokens, `h`, `one` and `y`. The last two are nearly sure, and would raise the mean.
 # - *Pronouns*: "It lay behind the cart." Which noun does `it` mean, the milk or the egg? Put each
 #   in the pronoun's place, and compare only *the rest*: how likely is "lay behind the cart" after
 #   it? With the noun itself in the sum, a rare noun would lose only because it is rare.

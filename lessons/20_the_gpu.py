@@ -19,11 +19,11 @@
 # ## 1. Why: would a faster GPU help?
 #
 # Your model trains slowly. Should you rent a GPU that computes twice as fast? By our count, a step
-# of a small model would be no shorter.
+# of a small model is no shorter.
 #
 # A GPU (graphics processing unit) has thousands of small arithmetic units, called *cores*, and its
 # own memory. Our program runs on the processor (CPU). It gives work to the GPU by **kernel
-# launches**. A *kernel* is a small program that many cores run at once; a launch says on which
+# launches**. A *kernel* is a small program that many cores run at once; a launch runs it on
 # arrays. (CuPy is NumPy for arrays on a GPU. Each of its operations is at least one launch.) Three
 # things take time:
 #

@@ -406,8 +406,8 @@ assert np.abs(worse["mixed precision"]).max() < 0.02, "mixed precision: as float
 assert worse["rounded weights"].min() > 0.03, "rounded weights: worse, with each seed"
 
 # %% [markdown]
-# Mixed precision with a rounded copy of the weights alone (x and the gradients were not rounded) is
-# as good as float32. Rounded weights are worse, but this GPT still learns. Why does it not stop, as
+# Mixed precision is as good as float32. (Rounded was only the copy of the weights, not x and not
+# the gradients.) Rounded weights are worse, but this GPT still learns. Why does it not stop, as
 # the linear map did? Look at the last update: which weights did it move?
 
 # %%
