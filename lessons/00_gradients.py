@@ -675,6 +675,7 @@ curves = {
     "float64, central": [error_at(eps) for eps in EPS],
 }
 best = {name: (EPS[np.nanargmin(errors)], np.nanmin(errors)) for name, errors in curves.items()}
+print(f"{len(EPS)} step sizes, from {EPS[0]:.0f} to {EPS[-1]:.0e}")
 
 # %%
 V_figure, V_axes = plot.plt.subplots(figsize=(8, 4.8))

@@ -515,11 +515,12 @@ for row in (*ROWS, *AGAIN):
 of_seed = {row: found.mean(axis=1) for row, found in points.items()}  # the mean of six tasks
 n_seeds = min(len(points[row]) for row in TRAINED)  # a control may have fewer
 constant = np.array([RECORD[f"constant, {task}"]["points"] for task in TASKS])
+print(f"{len(ROWS)} rows, {n_seeds} seeds (most controls: 2)")
 assert n_seeds == 4, "four seeds"
 
 # %%
 LABEL = {row: row.replace(TEACHER, "distilbert's teacher") for row in ROWS}
-print(f"{n_seeds} seeds\n{'':24}" + "".join(f"{task[:10]:>11}" for task in TASKS) + "   mean")
+print(f"{'':24}" + "".join(f"{task[:10]:>11}" for task in TASKS) + "   mean")
 print(f"{'constant answer':24}" + "".join(f"{value:11.1f}" for value in constant)
       + f"{constant.mean():7.1f}")
 highest_first = sorted(ROWS, key=lambda row: -of_seed[row].mean())
