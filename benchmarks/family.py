@@ -19,18 +19,13 @@ RoBERTa of four blocks of the same seed. Its training, and its forward pass in e
 counted. It has five times the operations, since with as many as the others it has hardly begun.
 
 A task puts a start token before a text and a delimiter behind it. All encoders meet these in their pre-training, the
-GPTs and ELMo do not. An older record, of encoders that met them in the tasks alone, is measured again.
-
-What was recorded with a shorter fine-tuning has no curve of validation scores, and is measured again.
+GPTs and ELMo do not.
 
 After so few operations ALBERT, SpanBERT and ELECTRA's generator have hardly begun to learn. So these, and two others
 for comparison, are pre-trained once more with five times as many: what then changes was a matter of the budget.
 ELECTRA, MASS and T5 are no better at the tasks than their own fresh weights. So they do the tasks once more after five
 times as many operations, and so does RoBERTa, since DistilBERT's teacher had as many. All these rows, but not the
 teacher's, have two seeds. So have fresh weights, but for GPT-1's and RoBERTa's, about which there are claims.
-
-Rows are written to a copy of the record, in `results/unfinished/`, without what an older recipe measured. It takes the
-record's place when all rows are there: a map of two recipes would be none.
 """
 
 import argparse
@@ -77,9 +72,6 @@ LONGER = 5  # times the operations, for the teacher and the longer trainings
 RATE, WARMUP, CLIP = 2e-3, 0.125, 1.0
 SEEDS, MOST_SEEDS = 4, 10
 FEW_SEEDS = 2  # of most controls, and of the longer trainings
-RECORD = machine.RESULTS / f"{NAME}.json"
-UNFINISHED = machine.RESULTS / "unfinished"  # of the copy of the record that is written while it is measured
-COPY = UNFINISHED / RECORD.name
 EXAM, EXAM_TOKENS = 0.15, 40_000  # of so many held-out tokens this share is covered in the exam
 
 LABELS = {
@@ -88,7 +80,6 @@ LABELS = {
 N_VALID, N_TEST = 100, 500
 MORE = 2  # so many times as many examples are made, of which those are taken that fit
 BATCH, EPOCHS, TUNING_RATE = 16, 12, 5e-4
-WITH_ENDS = ("roberta", "spanbert", "distilbert", "electra", "deberta", "xlnet")  # an older record has them without
 
 
 class Row(NamedTuple):
@@ -218,7 +209,6 @@ def pretrain(row: Row, seed: int, available: float) -> dict:
         "updates": total,
         "targets": n_targets,
         "seconds": time.process_time() - started,
-        "ends": row.model in WITH_ENDS,
     }
     return figures | {f"predicted at {window}": predicted(job, window) for window in (SHORT, LONG)}
 
@@ -347,16 +337,13 @@ def measure(seeds: int, workers: int) -> None:
     """All that is not recorded: one seed after the other, its trainings first, then its tasks."""
     if not Path(TOKENIZER.out).is_dir():
         train_vocabulary(TOKENIZER)
-    if not COPY.is_file():
-        kept = {key: row for key, row in measured().items() if is_of_this_map(key, row)}
-        machine.write(COPY, {"rows": kept})
     available = budget()
     for task_name, seed in itertools.product(LABELS, range(seeds)):
         fitting(task_name, LABELS[task_name], "train", seed)
     for task_name in LABELS:
         key = f"constant, {task_name}"
-        if key not in measured():
-            machine.save(NAME, {key: {"points": constant(task_name)}}, 1, folder=UNFINISHED)
+        if key not in machine.recorded(NAME):
+            machine.save(NAME, {key: {"points": constant(task_name)}}, 1)
     with multiprocessing.get_context("spawn").Pool(workers, set_threads, (1,), maxtasksperchild=1) as pool:
         for seed in range(seeds):
             trainings = list(dict.fromkeys(row.pretrained for row in ROWS if needs(row, seed)))
@@ -372,7 +359,6 @@ def measure(seeds: int, workers: int) -> None:
             keep(pool.imap_unordered(tune_one, todo))
         pairs = [(row, seed) for seed in range(seeds) for row in LONG_ROWS if row.has_seed(seed)]
         keep(pool.imap_unordered(train_one, [(*pair, available) for pair in pairs if not is_recorded(*pair)]))
-    COPY.replace(RECORD)
 
 
 def keep(results) -> None:
@@ -381,7 +367,7 @@ def keep(results) -> None:
         numbers = {key: value for key, value in found.items() if isinstance(value, float | int)}  # a curve is a list
         figures = ", ".join(f"{key} {value:.4g}" for key, value in numbers.items())
         print(f"{name}: {figures}", flush=True)
-        machine.save(NAME, {name: found}, 1, folder=UNFINISHED)
+        machine.save(NAME, {name: found}, 1)
 
 
 def needs(row: Row, seed: int) -> bool:
@@ -397,29 +383,18 @@ def is_trained(row: Row, seed: int) -> bool:
 
 
 def is_recorded(row: Row, seed: int) -> bool:
-    """Are the figures of this training recorded, with the windows that it has now?"""
-    found = measured().get(f"{row.training}, seed {seed}")
-    return found is not None and found.get("ends", False) == (row.model in WITH_ENDS)
+    """Are the figures of this training recorded?"""
+    return f"{row.training}, seed {seed}" in machine.recorded(NAME)
 
 
 def is_tuned(row: Row, seed: int, task_name: str) -> bool:
-    """Is this fine-tuning recorded, with its curve?"""
-    return "curve" in measured().get(f"{row.name}, seed {seed}, {task_name}", {})
-
-
-def is_of_this_map(key: str, row: dict) -> bool:
-    """Is this row no fine-tuning of an older recipe, which had no curve?"""
-    return "points" not in row or "curve" in row or key.startswith("constant, ")
-
-
-def measured() -> dict:
-    """The rows of the copy, or of the record where none is being measured."""
-    return machine.recorded(NAME, UNFINISHED if COPY.is_file() else None)
+    """Is this fine-tuning recorded?"""
+    return f"{row.name}, seed {seed}, {task_name}" in machine.recorded(NAME)
 
 
 def show() -> None:
     """The map: means over seeds, with half of the 95 % interval."""
-    rows = measured()
+    rows = machine.recorded(NAME)
     print(f"{'':44}" + "".join(f"{name:>16}" for name in LABELS) + f"{'mean':>8}")
     cells = [f"{rows[f'constant, {name}']['points']:.1f}" for name in LABELS]
     print(f"{'constant answer':44}" + "".join(f"{cell:>16}" for cell in cells))

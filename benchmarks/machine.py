@@ -140,9 +140,9 @@ def write(path: Path, value: dict) -> None:
     beside.replace(path)
 
 
-def recorded(name: str, folder: Path | None = None) -> dict:
-    """The rows that `save` has written under this name, into this folder; none where there is no file."""
-    path = (folder or RESULTS) / f"{name}.json"
+def recorded(name: str) -> dict:
+    """The rows that `save` has written under this name; none where there is no file."""
+    path = RESULTS / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else {}
 
 

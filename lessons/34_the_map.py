@@ -788,7 +788,8 @@ for name, parent in PARENTS.items():
 for name, year in BORN.items():
     axes.text(year, HEIGHT[name], name, ha="center", va="center", fontsize=12,
               bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": "tab:blue"})
-axes.set(xlim=(2016.8, 2024.4), ylim=(-0.9, 8.2), xlabel="year")
+axes.set(xlim=(2016.8, 2024.4), ylim=(-0.9, 8.2), xlabel="year",
+         title="What each name is a change of")
 axes.set_yticks([7, 6, 4, 1.5, 0.2],
                 ["decoders", "open decoders", "both sides", "two stacks", "recurrent"])
 axes.grid(axis="y", visible=False)
