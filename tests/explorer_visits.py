@@ -10,6 +10,11 @@ from browser import watched
 OPEN = "() => window.minigptExplorer.ready.then(() => true)"
 
 
+def settled(page: Any) -> None:
+    """Wait until what was chosen is drawn: a choice changes the state at once, and the drawing one or two frames later."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 @contextlib.contextmanager
 def visits(browser: Any, page_file: Path) -> Iterator[Callable[..., Any]]:
     """Yields a function that opens the page, or another file. At the end no page has asked for anything, or complained.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import small_family
 from browser import chromium, watched
-from explorer_visits import OPEN, visits
+from explorer_visits import OPEN, settled, visits
 from helpers import error
 
 from minigpt import GPT1, GPT1Config, models, ops
@@ -241,11 +241,6 @@ def test_64_tokens_forward_and_backward_are_quick(numbers_page):
 
 
 # --- a reader --------------------------------------------------------------------------------------------------------
-
-
-def settled(page) -> None:
-    """Wait until what was chosen has been drawn: two frames."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def state(page, name: str) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import small_family
 from browser import chromium
-from explorer_visits import visits
+from explorer_visits import settled, visits
 
 from minigpt import GPT2, GPT2Config, models
 from minigpt.explorer import job, page
@@ -86,9 +86,9 @@ def visit(browser, page_file):
 
 
 def choose(page, **choices) -> None:
-    """Choose something, and wait until it is drawn: two frames."""
+    """Choose something, and wait until it is drawn."""
     page.evaluate("(choices) => window.minigptExplorer.change(choices)", choices)
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    settled(page)
 
 
 def opened(which: int):
@@ -379,13 +379,14 @@ def test_a_box_opens_its_numbers_below_the_drawing_and_gives_them_back(visit):
 def test_a_token_of_the_drawing_is_chosen_and_a_bar_asks_for_a_target(visit):
     page = visit()
     page.click('[data-focus="stage.token.4"]')
+    settled(page)
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("() => window.minigptExplorer.views()[0].position === 5")
+    settled(page)
+    assert page.evaluate("() => window.minigptExplorer.views()[0].position") == 5
     bar = page.locator("#stage .answer li:not(.right) button").first
     name = bar.locator(".bar-name").inner_text()
     bar.click()
-    page.wait_for_function("() => window.minigptExplorer.state.target !== null")
-    page.locator("#stage .answer li.right").wait_for()
+    settled(page)
     assert page.locator("#stage .answer li.right .bar-name").inner_text() == f"◎ {name}"
 
 
