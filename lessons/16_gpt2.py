@@ -8,7 +8,7 @@
 # gradient in the fresh model, is not true of our models.
 #
 # Reading: 25 minutes for the core, 95 minutes for all of it. Running: 30 to 100 seconds. Before it:
-# lessons 06 to 09. The deeper parts make two sittings, with a pause before *Ten updates later*.
+# lessons 06 to 09. The deeper parts make two sittings, with a pause before section 7.
 #
 # Papers: Radford, Wu, Child, Luan, Amodei and Sutskever 2019 (GPT-2), section 2.3 and table 2. He
 # et al. 2016b (arXiv 1603.05027): a residual path that stays free. Xiong et al. 2020 (arXiv
@@ -394,7 +394,7 @@ assert lazy_error[0] < 0.01 < 0.1 < lazy_error[1], "only the first passes a tole
 #
 # Why did the norm move? GPT-2's paper gives no reason; it only says that the new place is like that
 # in a "pre-activation residual network" (He et al. 2016). We can measure what the move *does*. The
-# deeper parts of this section do so, with models of 2 to 24 blocks and without warm-up.
+# deeper parts of this section and the next do so, with models of 2 to 24 blocks and no warm-up.
 #
 # **The surprise: the gradient of fresh post-LN models does not vanish.** It arrives at the bottom
 # about as large as it left the top, at every depth. But after ten updates at a high rate it is
@@ -570,7 +570,7 @@ for variance in (C * STD**2, 1.0, 2.0):
 # With larger weights it does not vanish either: it grows towards the bottom.
 
 # %% [markdown] tags=["deeper"]
-# ### Ten updates later
+# ## 7. Ten updates later
 #
 # The same table after ten updates of Adam (AdamW without weight decay) with the rate 1/128. Read
 # the column bottom/top; the picture below has the norms.
@@ -886,7 +886,7 @@ assert share[True] > 10 * share[False], "the scale keeps the embedding"
 # large, by the chain rule.
 
 # %% [markdown] tags=["deeper"]
-# ## 7. In the library
+# ## 8. In the library
 #
 # The block of `minigpt.models.gpt2` has the same lines, with modules in place of functions:
 #
@@ -954,7 +954,7 @@ assert abs(as_pre - as_post) > 1e-3, "the model computes something else"
 # `model_type`, and the library reads it first.
 
 # %% [markdown] tags=["deeper"]
-# ## 8. Paper and code
+# ## 9. Paper and code
 #
 # - The paper puts the extra norm "after the final self-attention block". OpenAI's code has it after
 #   the whole last block, its MLP included, and so have all implementations.
@@ -983,7 +983,7 @@ for (width, depth), printed in TABLE_2.items():
 #   updates.
 
 # %% [markdown]
-# ## 9. To keep
+# ## 10. To keep
 #
 # - GPT-2's block is GPT-1's with the LayerNorms moved into the branches: n = x + Attn(LN1(x)), out
 #   = n + MLP(LN2(n)), and one more after the last block.
@@ -993,7 +993,7 @@ for (width, depth), printed in TABLE_2.items():
 #   high rate: look at a model while it trains, not only at its start.
 
 # %% [markdown]
-# ## 10. Exercises
+# ## 11. Exercises
 #
 # 1. `exercises/16_gpt2.py`: the pre-LN block, backward, from an empty function, and the scale of
 #    its weights. Run it: it judges itself.

@@ -5,7 +5,7 @@
 
 The forward stands below. Write the backward, one line for each line of the forward, in reverse; mind which values are
 used twice. And say from which standard deviation the weights that end on the stream are drawn, in a model of n_layer
-blocks. (Lesson 16, sections 3, 4 and 6.)
+blocks. (Lesson 16, sections 3, 4, 6 and 7.)
 
 Judge it:  python lessons/exercises/16_gpt2.py
 """
