@@ -11,7 +11,7 @@ OPEN = "() => window.minigptExplorer.ready.then(() => true)"
 
 
 def settled(page: Any) -> None:
-    """Wait until what was chosen is drawn: a choice changes the state at once, and the drawing one or two frames later."""
+    """Wait until what was chosen is drawn: the state changes at once, the drawing one or two frames later."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
