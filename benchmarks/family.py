@@ -1,6 +1,6 @@
 """The map of the family: every model learns with as many operations, and then does the same six tasks (lesson 34).
 
-    python benchmarks/family.py           # about five hours on one core; goes on where it was stopped
+    python benchmarks/family.py           # about six hours on one core; goes on where it was stopped
     python benchmarks/family.py --quick   # a few updates of a teacher and its student, one task, no file
     python benchmarks/family.py --show    # the table of what is recorded
 
@@ -24,15 +24,25 @@ GPTs and ELMo do not.
 After so few operations ALBERT, SpanBERT and ELECTRA's generator have hardly begun to learn. So these, and two others
 for comparison, are pre-trained once more with five times as many: what then changes was a matter of the budget.
 ELECTRA, MASS and T5 are no better at the tasks than their own fresh weights. So they do the tasks once more after five
-times as many operations, and so does RoBERTa, since DistilBERT's teacher had as many. All these rows, but not the
-teacher's, have two seeds. So have fresh weights, but for GPT-1's and RoBERTa's, about which there are claims.
+times as many operations, and so does RoBERTa, since DistilBERT's teacher had as many. And they do them with the tables
+of their pre-training and fresh blocks: that tells which of the two does the harm. For all models it is recorded which
+share of their last states differs from place to place, before and after the pre-training.
+
+T5 knows the order of its words by its tables of distances alone: one number for each distance and head, which is added
+to a score. Adam moves a number by about its rate in an update. So in all 180 updates of a fine-tuning for "sentiment"
+such a number moves by less than 0.09, and a score needs to move by several units. So T5 does everything once more with
+tables of distances that move 100 times as far in each update.
+
+Controls with fresh weights or blocks have two seeds, but for GPT-1's and RoBERTa's, about which there are claims.
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import multiprocessing
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,8 +64,10 @@ from minigpt.jobs.vocabulary import VocabularyOptions, train_vocabulary
 from minigpt.learn.counting import Counted, launches_of
 from minigpt.models.classifier import Classifier, transfer
 from minigpt.models.family.encoder import MASK, Encoder
+from minigpt.models.family.encoder_decoder import EncoderDecoder
 from minigpt.models.language_model import LanguageModel
 from minigpt.models.text_classifier import TextClassifier, answer_ids, answer_texts, kind_for
+from minigpt.nn import Module
 from minigpt.nn.schedules import warmup_cosine
 from minigpt.ops.random_keys import Key
 
@@ -69,9 +81,10 @@ SHORT, LONG = 32, 64  # tokens of a window
 LONG_SHARE = 0.7  # of the operations
 TOKENS, UPDATES = 768, 1200  # of an update; of GPT-1's training
 LONGER = 5  # times the operations, for the teacher and the longer trainings
+FARTHER = 100  # times as far do the tables of distances move, for a control
 RATE, WARMUP, CLIP = 2e-3, 0.125, 1.0
 SEEDS, MOST_SEEDS = 4, 10
-FEW_SEEDS = 2  # of most controls, and of the longer trainings
+FEW_SEEDS = 2  # of most fresh weights
 EXAM, EXAM_TOKENS = 0.15, 40_000  # of so many held-out tokens this share is covered in the exam
 
 LABELS = {
@@ -82,41 +95,48 @@ MORE = 2  # so many times as many examples are made, of which those are taken th
 BATCH, EPOCHS, TUNING_RATE = 16, 12, 5e-4
 
 
+ALL, TABLES, NOTHING = "", ", fresh blocks", ", fresh weights"  # how the rows are named
+TAKEN = {ALL: None, TABLES: 0, NOTHING: -1}  # so many blocks, as `transfer` takes them over
+
+
 class Row(NamedTuple):
     """One row of the map.
 
-    model: its name in the registry. fresh: it begins the tasks with new weights, as a control. frozen: the body stays
-    as it was pre-trained. times: so many times as many operations as the others for its pre-training. blocks: how many
-    it has.
+    model: its name in the registry. taken: what it takes over from its pre-training, a key of TAKEN; the rest begins
+    the tasks with new weights. frozen: the body stays as it was pre-trained. times: so many times as many operations as
+    the others for its pre-training. blocks: how many it has. farther: so many times as far do its tables of distances
+    move in each update.
     """
 
     model: str
-    fresh: bool = False
+    taken: str = ALL
     frozen: bool = False
     times: int = 1
     blocks: int = 2
+    farther: int = 1
 
     @property
     def name(self) -> str:
         """Under which it is recorded."""
-        return self.training + ", fresh weights" * self.fresh + ", frozen" * self.frozen
+        return self.training + self.taken + ", frozen" * self.frozen
 
     @property
     def training(self) -> str:
         """What its pre-training is recorded under."""
         blocks = "" if self.blocks == 2 else f", {self.blocks} blocks"
-        return self.model + blocks + (f", {self.times} times the operations" if self.times > 1 else "")
+        times = "" if self.times == 1 else f", {self.times} times the operations"
+        farther = "" if self.farther == 1 else f", distances {self.farther} times as far"
+        return self.model + blocks + times + farther
 
     @property
     def pretrained(self) -> "Row":
-        """The row whose model it takes."""
-        return self._replace(fresh=False, frozen=False)
+        """The row whose model it takes: for fresh weights, only its sizes."""
+        return self._replace(taken=ALL, frozen=False, farther=1 if self.taken == NOTHING else self.farther)
 
     def has_seed(self, seed: int) -> bool:
-        """Is this seed measured? Of longer trainings, and of controls that no claim is about, only the first are."""
-        is_control = self.fresh and self.model not in ("gpt1", "roberta")
-        is_longer = self.times > 1 and self != TEACHER
-        return seed < FEW_SEEDS or not (is_control or is_longer)
+        """Is this seed measured? Of controls with fresh weights that no claim is about, only the first are."""
+        is_claimed = self in (Row("gpt1", NOTHING), Row("roberta", NOTHING))
+        return seed < FEW_SEEDS or self.taken == ALL or is_claimed
 
 
 MODELS = (
@@ -129,8 +149,19 @@ ROWS = (
     TEACHER,
     Row("elmo", frozen=True),
     Row("gpt1", frozen=True),
-    *(Row(model, fresh=True) for model in MODELS),
+    *(Row(model, NOTHING) for model in MODELS),
     *(Row(model, times=LONGER) for model in ("roberta", "electra", "mass", "t5")),
+    Row("t5", farther=FARTHER),
+    Row("t5", farther=FARTHER, times=LONGER),
+    Row("t5", NOTHING, farther=FARTHER),
+    Row("t5", TABLES, farther=FARTHER),
+    *(Row(model, TABLES) for model in ("roberta", "electra", "mass")),
+)
+STATES = (  # of these the states are compared
+    *(Row(model) for model in MODELS),
+    *(Row(model, times=LONGER) for model in ("electra", "mass")),
+    Row("t5", farther=FARTHER),
+    Row("t5", farther=FARTHER, times=LONGER),
 )
 LONG_ROWS = tuple(Row(model, times=LONGER) for model in ("albert", "spanbert", "gpt1"))  # they do no tasks
 
@@ -199,7 +230,8 @@ def pretrain(row: Row, seed: int, available: float) -> dict:
         batch = batch_of(job, SHORT if step < updates[SHORT] else LONG, step)
         n_targets += batch.n_targets
         gradients(job.model, batch, Key.of(seed, step))
-        job.optimizer.step(RATE * warmup_cosine(step / total, WARMUP), CLIP)
+        with distances_move(job.model, row.farther):
+            job.optimizer.step(RATE * warmup_cosine(step / total, WARMUP), CLIP)
     job.model.save(folder_of(row, seed), overwrite=True)
     job.text.save(folder_of(row, seed))
     spent = sum(updates[window] * costs[window] for window in costs)
@@ -211,6 +243,17 @@ def pretrain(row: Row, seed: int, available: float) -> dict:
         "seconds": time.process_time() - started,
     }
     return figures | {f"predicted at {window}": predicted(job, window) for window in (SHORT, LONG)}
+
+
+@contextlib.contextmanager
+def distances_move(model: Module, times: int) -> Iterator[None]:
+    """What moves the tables of distances in here moves them so many times as far."""
+    tables = [parameter for name, parameter in model.named_parameters() if "distances_embed" in name]
+    before = [table.data.copy() for table in tables]
+    yield
+    if times > 1:
+        for table, start in zip(tables, before, strict=True):
+            table.data[...] = start + times * (table.data - start)
 
 
 def predicted(job: Job, window: int) -> float | None:
@@ -233,9 +276,30 @@ def predicted(job: Job, window: int) -> float | None:
     return right / count
 
 
+def differing(model: LanguageModel, windows: np.ndarray) -> float:
+    """Which share of the squared length of its last states differs from place to place? 0: all states are the same.
+
+    Of an encoder-decoder, these are the states of the encoder.
+    """
+    ids = windows[:, :-1].astype(np.int64)
+    states = model.encode(ids) if isinstance(model, EncoderDecoder) else model.hidden(ids, grad=False)[0]
+    rows = states.reshape(-1, states.shape[-1]).astype(np.float64)
+    return float(rows.var(axis=0).sum() / np.square(rows).sum(axis=1).mean())
+
+
+def compare_states(row: Row, seed: int) -> dict:
+    """How much the states of held-out windows differ, with fresh weights and after the pre-training."""
+    job = new_job(row._replace(times=1), seed)
+    windows = next(iter(data.whole_windows(job.valid[:EXAM_TOKENS], LONG, 48)))
+    model, _ = models.open_both(folder_of(row, seed))
+    fresh = transfer(model, 0, layers=TAKEN[NOTHING], seed=seed)
+    return {"fresh": differing(fresh, windows), "pre-trained": differing(model, windows)}
+
+
 def folder_of(row: Row, seed: int) -> Path:
     """Where the pre-trained model of a row and a seed is."""
     more = f"-{row.blocks}-blocks" * (row.blocks != 2) + f"-{row.times}" * (row.times > 1)
+    more += f"-{row.farther}-times-as-far" * (row.farther > 1)
     return FOLDER / f"{row.model}{more}-{seed}"
 
 
@@ -263,11 +327,16 @@ def fitting(task_name: str, n: int, split: str, seed: int) -> list[Example]:
 
 
 class Curve(finetune.Tuning):
-    """Keeps the validation score of each epoch."""
+    """Keeps the validation score of each epoch. farther: see `Row`."""
 
-    def __init__(self, *given):
+    def __init__(self, *given, farther: int):
         super().__init__(*given)
-        self.scores = []
+        self.farther = farther
+        self.scores: list[float] = []
+
+    def learn(self, rows: np.ndarray, key: Key, lr: float) -> tuple[float, float]:
+        with distances_move(self.model, self.farther):
+            return super().learn(rows, key, lr)
 
     def evaluated(self, row, better) -> None:
         self.scores.append(100 * row["score"])
@@ -278,11 +347,11 @@ def points(row: Row, seed: int, task_name: str, epochs: int = EPOCHS) -> dict:
 
     Points are 100 times a score, here at the epoch with the best validation score. The curve has one for each epoch.
     """
-    body, plain = models.open_both(folder_of(row, seed))
+    body, plain = models.open_both(folder_of(row.pretrained, seed))
     text = plain.with_special(SPECIAL)
     task = tasks.TASKS[task_name]
     n_new = text.vocab_size - plain.vocab_size
-    body = transfer(body, n_new, layers=-1 if row.fresh else None, seed=seed)
+    body = transfer(body, n_new, layers=TAKEN[row.taken], seed=seed)
     sizes = {"train": LABELS[task_name], "valid": N_VALID, "test": N_TEST}
     splits = {}
     for split, n in sizes.items():
@@ -302,7 +371,7 @@ def points(row: Row, seed: int, task_name: str, epochs: int = EPOCHS) -> dict:
     options = finetune.FinetuneOptions(
         model="", task=task_name, train="", epochs=epochs, batch=BATCH, lr=TUNING_RATE, lm_weight=0.0,
     )  # fmt: skip
-    curve = Curve(classifier, encoded["train"], encoded["valid"], options, seed)
+    curve = Curve(classifier, encoded["train"], encoded["valid"], options, seed, farther=row.farther)
     curve.finish()
     return {"points": 100 * finetune.evaluate(classifier, encoded["test"]).score, "curve": curve.scores}
 
@@ -333,6 +402,12 @@ def tune_one(job: tuple[Row, int, str]) -> tuple[str, dict]:
     return f"{row.name}, seed {seed}, {task_name}", found | {"seconds": time.process_time() - started}
 
 
+def compare_one(job: tuple[Row, int]) -> tuple[str, dict]:
+    """The states of one model -> the name of its row, and its figures."""
+    row, seed = job
+    return states_name(row, seed), compare_states(row, seed)
+
+
 def measure(seeds: int, workers: int) -> None:
     """All that is not recorded: one seed after the other, its trainings first, then its tasks."""
     if not Path(TOKENIZER.out).is_dir():
@@ -346,7 +421,8 @@ def measure(seeds: int, workers: int) -> None:
             machine.save(NAME, {key: {"points": constant(task_name)}}, 1)
     with multiprocessing.get_context("spawn").Pool(workers, set_threads, (1,), maxtasksperchild=1) as pool:
         for seed in range(seeds):
-            trainings = list(dict.fromkeys(row.pretrained for row in ROWS if needs(row, seed)))
+            trainings = [row.pretrained for row in ROWS if needs(row, seed)]
+            trainings = list(dict.fromkeys(trainings + [row for row in STATES if not is_compared(row, seed)]))
             students = [row for row in trainings if row.model == "distilbert"]
             others = [row for row in trainings if row not in students]
             if students and TEACHER not in others:
@@ -354,10 +430,11 @@ def measure(seeds: int, workers: int) -> None:
             for rows_now in (others, students):
                 todo = [(row, seed, available) for row in rows_now if not is_trained(row, seed)]
                 keep(pool.imap_unordered(train_one, todo))
+            keep(pool.imap_unordered(compare_one, [(row, seed) for row in STATES if not is_compared(row, seed)]))
             rows = [row for row in ROWS if row.has_seed(seed)]
             todo = [(row, seed, name) for row in rows for name in LABELS if not is_tuned(row, seed, name)]
             keep(pool.imap_unordered(tune_one, todo))
-        pairs = [(row, seed) for seed in range(seeds) for row in LONG_ROWS if row.has_seed(seed)]
+        pairs = itertools.product(LONG_ROWS, range(FEW_SEEDS))
         keep(pool.imap_unordered(train_one, [(*pair, available) for pair in pairs if not is_recorded(*pair)]))
 
 
@@ -374,7 +451,7 @@ def needs(row: Row, seed: int) -> bool:
     """Is its training, or one of its tasks, not recorded yet?"""
     if not row.has_seed(seed):
         return False
-    return not is_recorded(row, seed) or not all(is_tuned(row, seed, name) for name in LABELS)
+    return not is_recorded(row.pretrained, seed) or not all(is_tuned(row, seed, name) for name in LABELS)
 
 
 def is_trained(row: Row, seed: int) -> bool:
@@ -385,6 +462,17 @@ def is_trained(row: Row, seed: int) -> bool:
 def is_recorded(row: Row, seed: int) -> bool:
     """Are the figures of this training recorded?"""
     return f"{row.training}, seed {seed}" in machine.recorded(NAME)
+
+
+def states_name(row: Row, seed: int) -> str:
+    """Under which its states are recorded."""
+    return f"states of {row.training}, seed {seed}"
+
+
+def is_compared(row: Row, seed: int) -> bool:
+    """Are its states recorded, or not to be measured? Of models with one budget, only the first seeds are."""
+    is_left_out = seed >= FEW_SEEDS and row.times == 1
+    return is_left_out or states_name(row, seed) in machine.recorded(NAME)
 
 
 def is_tuned(row: Row, seed: int, task_name: str) -> bool:

@@ -36,6 +36,9 @@ ROUNDING = 1e-6  # where a logarithm should be a whole number, such as log 16 / 
 class RelativeBias(Embedding):
     """A table (n_buckets,NH) of what is added to the scores: a number for each head and bucket of distances.
 
+    Adam moves a number by about the rate in an update. So in a short training these numbers stay far below the size of
+    a score, and the model hardly knows the order of its words (lessons 30 and 34).
+
     config: n_buckets, max_distance, n_head, n_embd, initializer_range.
     """
 
