@@ -282,10 +282,8 @@ def known_by_bert(model, place):
 bert_knows = np.array([known_by_bert(bert, place) for place in range(T)])
 
 # %% [markdown]
-# GPT has predicted all words that the earlier text decides. Of those that the later text decides, and
-# of those that nothing decides (the place), it has predicted about 12 %, one of eight.
-#
-# **Guess:** what are BERT's three numbers?
+# **Guess:** GPT knew all words that the earlier text decides, and 12 % of the others. What are the
+# three numbers of BERT?
 
 # %%
 for name, places in (("earlier", EARLIER), ("later", LATER), ("nothing", NOTHING)):
@@ -295,8 +293,8 @@ assert bert_knows[LATER + EARLIER].min() > 0.9, "BERT knows what either side dec
 assert bert_knows[8] < 0.25, "what nothing decides, BERT can only guess too"
 
 # %% [markdown] tags=["answer"]
-# All, all, and about 12 %. Only the second number has changed. Many expect more of BERT everywhere,
-# but the place remains a guess for both. BERT has not become cleverer; it has been shown more.
+# All, all, and 12 %. Many expect more of BERT everywhere, but the place remains a guess.
+# It has not become cleverer; it has been shown more.
 
 # %% tags=["hide-input"]
 sides_figure, axes = plot.plt.subplots(figsize=(10, 4))
