@@ -23,17 +23,19 @@ GPTs and ELMo do not.
 
 After so few operations ALBERT, SpanBERT and ELECTRA's generator have hardly begun to learn. So these, and two others
 for comparison, are pre-trained once more with five times as many: what then changes was a matter of the budget.
-ELECTRA, MASS and T5 are no better at the tasks than their own fresh weights. So they do the tasks once more after five
-times as many operations, and so does RoBERTa, since DistilBERT's teacher had as many. And they do them with the tables
-of their pre-training and fresh blocks: that tells which of the two does the harm. For all models it is recorded which
-share of their last states differs from place to place, before and after the pre-training.
+ELECTRA, MASS and T5 are worse at the tasks than their own fresh weights. So they do the tasks once more after five
+times as many operations, and so does RoBERTa, since DistilBERT's teacher had as many. And these four do them with the
+tables of their pre-training (T5: of tokens and distances, which move farther: see below) and fresh blocks: that tells
+which of the two does the harm. For all models it is recorded which share of the squared length of their last states
+differs from place to place, with fresh weights and after the pre-training.
 
 T5 knows the order of its words by its tables of distances alone: one number for each distance and head, which is added
 to a score. Adam moves a number by about its rate in an update. So in all 180 updates of a fine-tuning for "sentiment"
 such a number moves by less than 0.09, and a score needs to move by several units. So T5 does everything once more with
 tables of distances that move 100 times as far in each update.
 
-Controls with fresh weights or blocks have two seeds, but for GPT-1's and RoBERTa's, about which there are claims.
+Controls with fresh weights or blocks have two seeds. Only GPT-1's and RoBERTa's fresh weights have all: there are
+claims about them.
 """
 
 import argparse
@@ -96,7 +98,7 @@ BATCH, EPOCHS, TUNING_RATE = 16, 12, 5e-4
 
 
 ALL, TABLES, NOTHING = "", ", fresh blocks", ", fresh weights"  # how the rows are named
-TAKEN = {ALL: None, TABLES: 0, NOTHING: -1}  # so many blocks, as `transfer` takes them over
+TAKEN = {ALL: None, TABLES: 0, NOTHING: -1}  # so many blocks, see `transfer`; 0: the tables alone
 
 
 class Row(NamedTuple):
@@ -134,7 +136,7 @@ class Row(NamedTuple):
         return self._replace(taken=ALL, frozen=False, farther=1 if self.taken == NOTHING else self.farther)
 
     def has_seed(self, seed: int) -> bool:
-        """Is this seed measured? Of controls with fresh weights that no claim is about, only the first are."""
+        """Is this seed measured? Of controls with new weights that no claim is about, only the first are."""
         is_claimed = self in (Row("gpt1", NOTHING), Row("roberta", NOTHING))
         return seed < FEW_SEEDS or self.taken == ALL or is_claimed
 
@@ -247,7 +249,7 @@ def pretrain(row: Row, seed: int, available: float) -> dict:
 
 @contextlib.contextmanager
 def distances_move(model: Module, times: int) -> Iterator[None]:
-    """What moves the tables of distances in here moves them so many times as far."""
+    """An update in here moves the tables of distances so many times as far."""
     tables = [parameter for name, parameter in model.named_parameters() if "distances_embed" in name]
     before = [table.data.copy() for table in tables]
     yield
@@ -277,7 +279,7 @@ def predicted(job: Job, window: int) -> float | None:
 
 
 def differing(model: LanguageModel, windows: np.ndarray) -> float:
-    """Which share of the squared length of its last states differs from place to place? 0: all states are the same.
+    """How much of the mean squared length of its last states is left without their mean? 0: all are the same.
 
     Of an encoder-decoder, these are the states of the encoder.
     """
@@ -288,8 +290,8 @@ def differing(model: LanguageModel, windows: np.ndarray) -> float:
 
 
 def compare_states(row: Row, seed: int) -> dict:
-    """How much the states of held-out windows differ, with fresh weights and after the pre-training."""
-    job = new_job(row._replace(times=1), seed)
+    """How much the states of 48 held-out windows differ, with fresh weights and after the pre-training."""
+    job = new_job(row, seed)
     windows = next(iter(data.whole_windows(job.valid[:EXAM_TOKENS], LONG, 48)))
     model, _ = models.open_both(folder_of(row, seed))
     fresh = transfer(model, 0, layers=TAKEN[NOTHING], seed=seed)
@@ -470,7 +472,7 @@ def states_name(row: Row, seed: int) -> str:
 
 
 def is_compared(row: Row, seed: int) -> bool:
-    """Are its states recorded, or not to be measured? Of models with one budget, only the first seeds are."""
+    """Are its states recorded, or not to be measured? After one budget, only the first seeds are."""
     is_left_out = seed >= FEW_SEEDS and row.times == 1
     return is_left_out or states_name(row, seed) in machine.recorded(NAME)
 
