@@ -282,8 +282,8 @@ def known_by_bert(model, place):
 bert_knows = np.array([known_by_bert(bert, place) for place in range(T)])
 
 # %% [markdown]
-# **Guess:** GPT knew all words that the earlier text decides, and 12 % of the others. What are the
-# three numbers of BERT?
+# **Guess:** words decided by the earlier text, by the later text, by nothing: GPT knew all, 12 %
+# and 12 %. And BERT?
 
 # %%
 for name, places in (("earlier", EARLIER), ("later", LATER), ("nothing", NOTHING)):

@@ -648,7 +648,7 @@ for kind, color in (("fresh", "lightgray"), ("pre-trained", "tab:blue")):
         found = [states[kind] for states in differs[name]]
         axes.plot([place] * 2, found, "o", color=color, label=kind if place == 0 else None)
 axes.set_xticks(range(len(TRAINED)), TRAINED, rotation=40, ha="right")
-axes.set(ylim=(-0.02, 1.02), ylabel="share that differs", title="Last states: are all alike (0)?")
+axes.set(ylim=(-0.02, 1.02), ylabel="share that differs", title="Last states (0: all alike)")
 axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 plot.save(differ_figure, "34_differ.png")
 for name in (*below, "roberta", "gpt1"):
